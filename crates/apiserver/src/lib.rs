@@ -1,0 +1,5 @@
+//! A Kubernetes API server on `thane-kv`.
+
+pub mod failure;
+pub mod field;
+pub mod schema;
