@@ -50,22 +50,13 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// `resource` or `resource.group`, as error messages name a type.
 pub fn qualified(group: &str, resource: &str) -> String {
-    if group.is_empty() {
-        resource.to_owned()
-    } else {
-        format!("{resource}.{group}")
-    }
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
 impl Failure {
     /// A failure without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-            details: None,
-        }
+        Self { code, reason, message: message.into(), details: None }
     }
 
     fn about(mut self, group: &str, resource: &str, name: &str) -> Self {
@@ -80,22 +71,14 @@ impl Failure {
 
     /// `configmaps "x" not found`.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            format!("{} \"{name}\" not found", qualified(group, resource)),
-        )
-        .about(group, resource, name)
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(group, resource)))
+            .about(group, resource, name)
     }
 
     /// `configmaps "x" already exists`.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{name}\" already exists", qualified(group, resource)),
-        )
-        .about(group, resource, name)
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", qualified(group, resource)))
+            .about(group, resource, name)
     }
 
     /// `Operation cannot be fulfilled on configmaps "x": why`.
@@ -103,10 +86,7 @@ impl Failure {
         Self::new(
             409,
             "Conflict",
-            format!(
-                "Operation cannot be fulfilled on {} \"{name}\": {why}",
-                qualified(group, resource)
-            ),
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(group, resource)),
         )
         .about(group, resource, name)
     }
@@ -126,10 +106,7 @@ impl Failure {
         let message = if name.is_empty() {
             format!("{} is forbidden: {why}", qualified(group, resource))
         } else {
-            format!(
-                "{} \"{name}\" is forbidden: {why}",
-                qualified(group, resource)
-            )
+            format!("{} \"{name}\" is forbidden: {why}", qualified(group, resource))
         };
         Self::new(403, "Forbidden", message).about(group, resource, name)
     }
@@ -146,12 +123,9 @@ impl Failure {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let mut failure = Self::new(
-            422,
-            "Invalid",
-            format!("{} \"{name}\" is invalid: {text}", qualified(group, kind)),
-        )
-        .about(group, kind, name);
+        let mut failure =
+            Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {text}", qualified(group, kind)))
+                .about(group, kind, name);
         if let Some(details) = &mut failure.details {
             details.causes = errors.iter().map(FieldError::cause).collect();
         }
@@ -166,17 +140,9 @@ impl Failure {
     /// 500.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         let text = message.to_string();
-        let mut failure = Self::new(
-            500,
-            "InternalError",
-            format!("Internal error occurred: {text}"),
-        );
+        let mut failure = Self::new(500, "InternalError", format!("Internal error occurred: {text}"));
         failure.details = Some(Box::new(Details {
-            causes: vec![Cause {
-                reason: "",
-                message: text,
-                field: String::new(),
-            }],
+            causes: vec![Cause { reason: "", message: text, field: String::new() }],
             ..Details::default()
         }));
         failure
@@ -184,22 +150,15 @@ impl Failure {
 
     /// 405.
     pub fn method_not_allowed() -> Self {
-        let mut failure = Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        );
+        let mut failure =
+            Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
         failure.details = Some(Box::default());
         failure
     }
 
     /// 404 for a path that is no resource.
     pub fn no_such_path() -> Self {
-        let mut failure = Self::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        );
+        let mut failure = Self::new(404, "NotFound", "the server could not find the requested resource");
         failure.details = Some(Box::default());
         failure
     }
@@ -232,21 +191,13 @@ impl Failure {
 impl Details {
     fn to_value(&self) -> Value {
         let mut out = Map::new();
-        for (key, text) in [
-            ("name", &self.name),
-            ("group", &self.group),
-            ("kind", &self.kind),
-            ("uid", &self.uid),
-        ] {
+        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
             if !text.is_empty() {
                 out.insert(key.into(), text.as_str().into());
             }
         }
         if !self.causes.is_empty() {
-            out.insert(
-                "causes".into(),
-                self.causes.iter().map(Cause::to_value).collect(),
-            );
+            out.insert("causes".into(), self.causes.iter().map(Cause::to_value).collect());
         }
         if let Some(seconds) = self.retry_after_seconds {
             out.insert("retryAfterSeconds".into(), seconds.into());
@@ -258,11 +209,7 @@ impl Details {
 impl Cause {
     fn to_value(&self) -> Value {
         let mut out = Map::new();
-        for (key, text) in [
-            ("reason", self.reason),
-            ("message", &self.message),
-            ("field", &self.field),
-        ] {
+        for (key, text) in [("reason", self.reason), ("message", &self.message), ("field", &self.field)] {
             if !text.is_empty() {
                 out.insert(key.into(), text.into());
             }

@@ -24,11 +24,7 @@ impl Path {
     /// A field below this one.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() {
-            Self(name.to_owned())
-        } else {
-            Self(format!("{}.{name}", self.0))
-        }
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
     }
 
     /// An item of this list.
@@ -93,11 +89,7 @@ pub enum Problem {
 
 impl FieldError {
     fn of(path: &Path, problem: Problem, detail: impl Into<String>) -> Self {
-        Self {
-            field: path.as_str().to_owned(),
-            problem,
-            detail: detail.into(),
-        }
+        Self { field: path.as_str().to_owned(), problem, detail: detail.into() }
     }
 
     /// `f: Required value: detail`.
@@ -117,16 +109,8 @@ impl FieldError {
 
     /// `f: Unsupported value: "v": supported values: "a", "b"`.
     pub fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
-        let list = supported
-            .iter()
-            .map(|s| format!("{s:?}"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let detail = if supported.is_empty() {
-            String::new()
-        } else {
-            format!("supported values: {list}")
-        };
+        let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
+        let detail = if supported.is_empty() { String::new() } else { format!("supported values: {list}") };
         Self::of(path, Problem::NotSupported(value.into()), detail)
     }
 
@@ -142,21 +126,14 @@ impl FieldError {
 
     /// `f: Too long: may not be more than N bytes`.
     pub fn too_long(path: &Path, limit: i64) -> Self {
-        let detail = if limit >= 0 {
-            format!("may not be more than {limit} bytes")
-        } else {
-            String::new()
-        };
+        let detail = if limit >= 0 { format!("may not be more than {limit} bytes") } else { String::new() };
         Self::of(path, Problem::TooLong(limit), detail)
     }
 
     /// `f: Too many: N: must have at most M items`.
     pub fn too_many(path: &Path, actual: i64, limit: i64) -> Self {
         let detail = match limit {
-            0.. => format!(
-                "must have at most {limit} {}",
-                if limit == 1 { "item" } else { "items" }
-            ),
+            0.. => format!("must have at most {limit} {}", if limit == 1 { "item" } else { "items" }),
             _ => "has too many items".to_owned(),
         };
         Self::of(path, Problem::TooMany(actual, limit), detail)
@@ -181,11 +158,7 @@ impl FieldError {
             Problem::NotFound(_) => "FieldValueNotFound",
             Problem::Internal => "InternalError",
         };
-        Cause {
-            reason,
-            message: self.body(),
-            field: self.field.clone(),
-        }
+        Cause { reason, message: self.body(), field: self.field.clone() }
     }
 
     fn body(&self) -> String {
@@ -202,11 +175,7 @@ impl FieldError {
             Problem::NotFound(value) => format!("Not found: {}", shown(value)),
             Problem::Internal => "Internal error".to_owned(),
         };
-        if self.detail.is_empty() {
-            head
-        } else {
-            format!("{head}: {}", self.detail)
-        }
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }
 }
 

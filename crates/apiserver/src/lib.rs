@@ -1,5 +1,7 @@
 //! A Kubernetes API server on `thane-kv`.
 
+pub mod authz;
+pub mod builtin;
 pub mod failure;
 pub mod field;
 pub mod schema;

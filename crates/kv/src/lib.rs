@@ -7,6 +7,6 @@
 mod store;
 
 pub use store::{
-    Compaction, Compare, Entry, Error, Event, LeaseId, LeaseStatus, Mutation, Page, Query, Result,
-    Revision, Store, Txn, TxnOutcome, Watch, WatchBatch,
+    Compaction, Compare, Entry, Error, Event, LeaseId, LeaseStatus, Mutation, Page, Query, Result, Revision, Store,
+    Txn, TxnOutcome, Watch, WatchBatch,
 };

@@ -122,14 +122,7 @@ impl Query {
     pub fn prefix(prefix: impl Into<Bytes>) -> Self {
         let start = prefix.into();
         let end = prefix_end(&start);
-        Self {
-            start,
-            end,
-            limit: None,
-            at: None,
-            keys_only: false,
-            count_rest: false,
-        }
+        Self { start, end, limit: None, at: None, keys_only: false, count_rest: false }
     }
 }
 

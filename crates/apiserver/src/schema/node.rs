@@ -61,9 +61,7 @@ impl Link {
     pub fn get(&self) -> Arc<Schema> {
         match self {
             Self::Here(node) => Arc::clone(node),
-            Self::Back(node) => node
-                .upgrade()
-                .expect("the root outlives a walk of its tree"),
+            Self::Back(node) => node.upgrade().expect("the root outlives a walk of its tree"),
         }
     }
 }
@@ -112,9 +110,6 @@ pub struct Schema {
 impl Schema {
     /// The schema of field `name` of an object, if the object may have it.
     pub fn field(&self, name: &str) -> Option<Arc<Schema>> {
-        self.properties
-            .get(name)
-            .or(self.additional.as_ref())
-            .map(Link::get)
+        self.properties.get(name).or(self.additional.as_ref()).map(Link::get)
     }
 }
