@@ -11,7 +11,7 @@ use thane_kv::{
 };
 
 /// A backend under test: one fresh, empty store and the power to let time pass.
-pub trait Backend {
+pub(crate) trait Backend {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
 
@@ -20,13 +20,13 @@ pub trait Backend {
 }
 
 /// The in-memory store.
-pub struct Memory {
+pub(crate) struct Memory {
     store: Arc<MemoryStore>,
     time: Arc<ManualTime>,
 }
 
 impl Memory {
-    pub fn new(watch: WatchLimits) -> Self {
+    pub(crate) fn new(watch: WatchLimits) -> Self {
         let time = Arc::new(ManualTime::default());
         let options = MemoryOptions { time: time.clone(), watch, history: unhurried(), ..MemoryOptions::default() };
         Self { store: MemoryStore::new(options), time }
@@ -47,14 +47,14 @@ impl Backend for Memory {
 }
 
 /// The store on disk.
-pub struct Redb {
+pub(crate) struct Redb {
     store: Arc<RedbStore>,
     time: Arc<ManualTime>,
     _directory: tempfile::TempDir,
 }
 
 impl Redb {
-    pub fn new(watch: WatchLimits) -> Self {
+    pub(crate) fn new(watch: WatchLimits) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let time = Arc::new(ManualTime::default());
         let options = RedbOptions { time: time.clone(), watch, history: unhurried(), ..RedbOptions::default() };
@@ -82,41 +82,41 @@ fn unhurried() -> HistoryLimits {
 }
 
 /// Queues and pages so small that watchers keep falling back to history.
-pub fn tight() -> WatchLimits {
+pub(crate) fn tight() -> WatchLimits {
     WatchLimits { queue_events: 2, queue_bytes: 64, page_events: 3, page_bytes: 128, page_revisions: 4 }
 }
 
 /// Runs a case.
-pub fn run(case: impl Future<Output = ()>) {
+pub(crate) fn run(case: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(case);
 }
 
-pub fn key(name: &str) -> Bytes {
+pub(crate) fn key(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
 }
 
-pub fn put(name: &str, value: &str) -> Mutation {
+pub(crate) fn put(name: &str, value: &str) -> Mutation {
     Mutation::Put { key: key(name), value: key(value), lease: None }
 }
 
-pub fn put_on(name: &str, value: &str, lease: LeaseId) -> Mutation {
+pub(crate) fn put_on(name: &str, value: &str, lease: LeaseId) -> Mutation {
     Mutation::Put { key: key(name), value: key(value), lease: Some(lease) }
 }
 
-pub fn delete(name: &str) -> Mutation {
+pub(crate) fn delete(name: &str) -> Mutation {
     Mutation::Delete { key: key(name) }
 }
 
-pub fn at(name: &str, revision: Revision) -> Compare {
+pub(crate) fn at(name: &str, revision: Revision) -> Compare {
     Compare::ModRevision(key(name), revision)
 }
 
-pub fn txn(compares: &[Compare], mutations: &[Mutation]) -> Txn {
+pub(crate) fn txn(compares: &[Compare], mutations: &[Mutation]) -> Txn {
     Txn { compares: compares.to_vec(), mutations: mutations.to_vec() }
 }
 
 /// Writes without conditions and returns the revision.
-pub async fn write(store: &Arc<dyn Store>, mutations: &[Mutation]) -> Revision {
+pub(crate) async fn write(store: &Arc<dyn Store>, mutations: &[Mutation]) -> Revision {
     match store.txn(txn(&[], mutations)).await.unwrap() {
         TxnOutcome::Committed { revision, .. } => revision,
         TxnOutcome::Conflict { .. } => panic!("a transaction without conditions conflicted"),
@@ -124,27 +124,27 @@ pub async fn write(store: &Arc<dyn Store>, mutations: &[Mutation]) -> Revision {
 }
 
 /// The value of a key now.
-pub async fn value(store: &Arc<dyn Store>, name: &str) -> Option<String> {
+pub(crate) async fn value(store: &Arc<dyn Store>, name: &str) -> Option<String> {
     store.get(name.as_bytes()).await.unwrap().map(|entry| text(&entry.value))
 }
 
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// `key=value` of each entry.
-pub fn pairs(entries: &[Entry]) -> Vec<String> {
+pub(crate) fn pairs(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(|entry| format!("{}={}", text(&entry.key), text(&entry.value))).collect()
 }
 
 /// `key=value` of each entry under a prefix at a revision.
-pub async fn listed(store: &Arc<dyn Store>, prefix: &str, at: Option<Revision>) -> Vec<String> {
+pub(crate) async fn listed(store: &Arc<dyn Store>, prefix: &str, at: Option<Revision>) -> Vec<String> {
     let page = store.range(Query { at, ..Query::prefix(key(prefix)) }).await.unwrap();
     pairs(&page.entries)
 }
 
 /// The next `count` events as `revision key=value<previous`, revisions counted from `base`.
-pub async fn events(watch: &mut Box<dyn Watch>, base: Revision, count: usize) -> Vec<String> {
+pub(crate) async fn events(watch: &mut Box<dyn Watch>, base: Revision, count: usize) -> Vec<String> {
     let mut seen = Vec::new();
     while seen.len() < count {
         let batch = watch.next().await.unwrap();

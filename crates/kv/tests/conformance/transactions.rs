@@ -4,7 +4,7 @@ use thane_kv::{Compare, Error, Txn, TxnOutcome};
 
 use crate::harness::{Backend, at, delete, key, put, txn, value, write};
 
-pub async fn a_write_takes_the_next_revision(backend: &dyn Backend) {
+pub(crate) async fn a_write_takes_the_next_revision(backend: &dyn Backend) {
     let store = backend.store();
     let base = store.revision();
     assert_eq!(write(&store, &[put("a", "1")]).await, base + 1);
@@ -12,7 +12,7 @@ pub async fn a_write_takes_the_next_revision(backend: &dyn Backend) {
     assert_eq!(store.revision(), base + 2);
 }
 
-pub async fn an_entry_counts_its_writes(backend: &dyn Backend) {
+pub(crate) async fn an_entry_counts_its_writes(backend: &dyn Backend) {
     let store = backend.store();
     let created = write(&store, &[put("a", "1")]).await;
     write(&store, &[put("other", "1")]).await;
@@ -22,7 +22,7 @@ pub async fn an_entry_counts_its_writes(backend: &dyn Backend) {
     assert_eq!((entry.value, entry.lease), (key("2"), None));
 }
 
-pub async fn a_recreated_key_starts_over(backend: &dyn Backend) {
+pub(crate) async fn a_recreated_key_starts_over(backend: &dyn Backend) {
     let store = backend.store();
     write(&store, &[put("a", "1")]).await;
     write(&store, &[delete("a")]).await;
@@ -31,7 +31,7 @@ pub async fn a_recreated_key_starts_over(backend: &dyn Backend) {
     assert_eq!((entry.create_revision, entry.mod_revision, entry.version), (created, created, 1));
 }
 
-pub async fn an_absent_key_is_none(backend: &dyn Backend) {
+pub(crate) async fn an_absent_key_is_none(backend: &dyn Backend) {
     let store = backend.store();
     assert_eq!(store.get(b"a").await.unwrap(), None);
     write(&store, &[put("a", "1")]).await;
@@ -39,7 +39,7 @@ pub async fn an_absent_key_is_none(backend: &dyn Backend) {
     assert_eq!(store.get(b"a").await.unwrap(), None);
 }
 
-pub async fn deleting_nothing_takes_no_revision(backend: &dyn Backend) {
+pub(crate) async fn deleting_nothing_takes_no_revision(backend: &dyn Backend) {
     let store = backend.store();
     let revision = write(&store, &[put("a", "1")]).await;
     assert_eq!(write(&store, &[delete("b")]).await, revision);
@@ -48,7 +48,7 @@ pub async fn deleting_nothing_takes_no_revision(backend: &dyn Backend) {
     assert_eq!(write(&store, &[delete("b"), delete("a")]).await, revision + 1);
 }
 
-pub async fn the_answer_holds_what_was_replaced(backend: &dyn Backend) {
+pub(crate) async fn the_answer_holds_what_was_replaced(backend: &dyn Backend) {
     let store = backend.store();
     let first = write(&store, &[put("a", "1"), put("b", "1")]).await;
     let outcome = store.txn(txn(&[], &[put("c", "1"), put("a", "2"), delete("b"), delete("d")])).await.unwrap();
@@ -58,7 +58,7 @@ pub async fn the_answer_holds_what_was_replaced(backend: &dyn Backend) {
     assert_eq!(previous, [None, Some(key("a")), Some(key("b")), None]);
 }
 
-pub async fn compare_by_revision(backend: &dyn Backend) {
+pub(crate) async fn compare_by_revision(backend: &dyn Backend) {
     let store = backend.store();
     let first = write(&store, &[put("a", "1")]).await;
     let outcome = store.txn(txn(&[at("a", first)], &[put("a", "2")])).await.unwrap();
@@ -70,7 +70,7 @@ pub async fn compare_by_revision(backend: &dyn Backend) {
     assert_eq!(value(&store, "a").await.unwrap(), "2");
 }
 
-pub async fn compare_absence(backend: &dyn Backend) {
+pub(crate) async fn compare_absence(backend: &dyn Backend) {
     let store = backend.store();
     let create = txn(&[at("a", 0)], &[put("a", "1")]);
     assert!(matches!(store.txn(create.clone()).await.unwrap(), TxnOutcome::Committed { .. }));
@@ -79,7 +79,7 @@ pub async fn compare_absence(backend: &dyn Backend) {
     assert!(matches!(store.txn(create).await.unwrap(), TxnOutcome::Committed { .. }));
 }
 
-pub async fn compare_existence(backend: &dyn Backend) {
+pub(crate) async fn compare_existence(backend: &dyn Backend) {
     let store = backend.store();
     let update = txn(&[Compare::Exists(key("a"))], &[put("a", "2")]);
     let TxnOutcome::Conflict { current, .. } = store.txn(update.clone()).await.unwrap() else { panic!("no conflict") };
@@ -88,7 +88,7 @@ pub async fn compare_existence(backend: &dyn Backend) {
     assert!(matches!(store.txn(update).await.unwrap(), TxnOutcome::Committed { .. }));
 }
 
-pub async fn one_failed_compare_stops_all(backend: &dyn Backend) {
+pub(crate) async fn one_failed_compare_stops_all(backend: &dyn Backend) {
     let store = backend.store();
     let revision = write(&store, &[put("a", "1"), put("b", "1")]).await;
     let compares = [at("a", revision), at("b", revision + 7), at("c", 0)];
@@ -100,7 +100,7 @@ pub async fn one_failed_compare_stops_all(backend: &dyn Backend) {
     assert_eq!(value(&store, "c").await, None);
 }
 
-pub async fn a_compare_alone_writes_nothing(backend: &dyn Backend) {
+pub(crate) async fn a_compare_alone_writes_nothing(backend: &dyn Backend) {
     let store = backend.store();
     let revision = write(&store, &[put("a", "1")]).await;
     let outcome = store.txn(txn(&[at("a", revision)], &[])).await.unwrap();
@@ -108,14 +108,14 @@ pub async fn a_compare_alone_writes_nothing(backend: &dyn Backend) {
     assert_eq!(store.revision(), revision);
 }
 
-pub async fn a_conflict_takes_no_revision(backend: &dyn Backend) {
+pub(crate) async fn a_conflict_takes_no_revision(backend: &dyn Backend) {
     let store = backend.store();
     let revision = write(&store, &[put("a", "1")]).await;
     store.txn(txn(&[at("a", revision + 1)], &[put("a", "2")])).await.unwrap();
     assert_eq!(write(&store, &[put("b", "1")]).await, revision + 1);
 }
 
-pub async fn a_key_written_twice_is_refused(backend: &dyn Backend) {
+pub(crate) async fn a_key_written_twice_is_refused(backend: &dyn Backend) {
     let store = backend.store();
     let base = store.revision();
     for second in [put("a", "2"), delete("a")] {
@@ -125,14 +125,14 @@ pub async fn a_key_written_twice_is_refused(backend: &dyn Backend) {
     assert_eq!(store.revision(), base);
 }
 
-pub async fn an_empty_key_is_refused(backend: &dyn Backend) {
+pub(crate) async fn an_empty_key_is_refused(backend: &dyn Backend) {
     let store = backend.store();
     for bad in [txn(&[], &[put("", "1")]), txn(&[], &[delete("")]), txn(&[at("", 0)], &[])] {
         assert!(matches!(store.txn(bad).await, Err(Error::Invalid(_))));
     }
 }
 
-pub async fn oversized_requests_are_refused(backend: &dyn Backend) {
+pub(crate) async fn oversized_requests_are_refused(backend: &dyn Backend) {
     let store = backend.store();
     let base = store.revision();
     let large = "x".repeat(4 * 1024 * 1024 + 1);
@@ -143,14 +143,14 @@ pub async fn oversized_requests_are_refused(backend: &dyn Backend) {
     assert_eq!(store.revision(), base);
 }
 
-pub async fn a_large_value_survives(backend: &dyn Backend) {
+pub(crate) async fn a_large_value_survives(backend: &dyn Backend) {
     let store = backend.store();
     let large = "x".repeat(1024 * 1024);
     write(&store, &[put("a", &large)]).await;
     assert_eq!(value(&store, "a").await.unwrap(), large);
 }
 
-pub async fn any_bytes_may_be_key_and_value(backend: &dyn Backend) {
+pub(crate) async fn any_bytes_may_be_key_and_value(backend: &dyn Backend) {
     let store = backend.store();
     let all: Vec<u8> = (0..=255).collect();
     let (name, content) = (bytes::Bytes::from(all.clone()), bytes::Bytes::from(all));
@@ -159,13 +159,13 @@ pub async fn any_bytes_may_be_key_and_value(backend: &dyn Backend) {
     assert_eq!(store.get(&name).await.unwrap().unwrap().value, content);
 }
 
-pub async fn an_empty_value_is_a_value(backend: &dyn Backend) {
+pub(crate) async fn an_empty_value_is_a_value(backend: &dyn Backend) {
     let store = backend.store();
     write(&store, &[put("a", "")]).await;
     assert_eq!(value(&store, "a").await.unwrap(), "");
 }
 
-pub async fn concurrent_increments_lose_nothing(backend: &dyn Backend) {
+pub(crate) async fn concurrent_increments_lose_nothing(backend: &dyn Backend) {
     let store = backend.store();
     write(&store, &[put("n", "0")]).await;
     let increment = async || {
@@ -182,7 +182,7 @@ pub async fn concurrent_increments_lose_nothing(backend: &dyn Backend) {
     assert_eq!(value(&store, "n").await.unwrap(), "20");
 }
 
-pub async fn a_write_is_read_back_at_once(backend: &dyn Backend) {
+pub(crate) async fn a_write_is_read_back_at_once(backend: &dyn Backend) {
     let store = backend.store();
     for round in 0..50 {
         let revision = write(&store, &[put("a", &round.to_string())]).await;
