@@ -1,1 +1,1 @@
-//! placeholder
+//! Nouns of Thane: error codes with exit codes and next steps. No I/O.

@@ -1,0 +1,82 @@
+//! What a caller needs to speak TLS.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::ClientConfig;
+use tokio_rustls::TlsConnector;
+
+use super::reload::{Reloads, Swapped, digest, watch};
+use super::{Error, Versions, provider, read};
+use crate::pki::{self, Identity, Trust};
+use crate::tasks::Tasks;
+
+/// Choices a caller makes.
+#[derive(Debug, Clone, Default)]
+pub struct ClientOptions {
+    /// Protocol versions.
+    pub versions: Versions,
+    /// Application protocols, best first.
+    pub protocols: Vec<&'static str>,
+}
+
+/// Where a caller's certificates are kept.
+#[derive(Debug, Clone)]
+pub struct ClientFiles {
+    /// Authorities whose servers are believed.
+    pub ca: PathBuf,
+    /// The caller's own certificate and key, if it has any.
+    pub identity: Option<pki::store::Paths>,
+}
+
+/// A caller's TLS configuration; clones follow the same reloads.
+#[derive(Debug, Clone)]
+pub struct ClientTls {
+    current: Arc<ArcSwap<ClientConfig>>,
+}
+
+impl ClientTls {
+    /// A configuration that stays as it is.
+    pub fn from_pem(ca: &str, identity: Option<&Identity>, options: &ClientOptions) -> Result<Self, Error> {
+        let identity = identity.map(|identity| (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes()));
+        let config = build(ca.as_bytes(), identity, options)?;
+        Ok(Self { current: Arc::new(ArcSwap::from_pointee(config)) })
+    }
+
+    /// A configuration that follows its files; a bad new file is logged and the old one stays in use.
+    pub fn from_files(files: ClientFiles, options: ClientOptions, tasks: &Tasks) -> Result<(Self, Reloads), Error> {
+        let mut paths = vec![files.ca];
+        paths.extend(files.identity.into_iter().flat_map(|paths| [paths.cert, paths.key]));
+        let load = move |paths: &[PathBuf]| {
+            let contents = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+            let identity = (contents.len() == 3).then(|| (contents[1].as_slice(), contents[2].as_slice()));
+            Ok((build(&contents[0], identity, &options)?, digest(&contents)))
+        };
+        let (Swapped { current, .. }, reloads) = watch(paths, load, tasks)?;
+        Ok((Self { current }, reloads))
+    }
+
+    /// The configuration in force now.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.current.load_full()
+    }
+
+    /// A connector for one connection, with the configuration in force now.
+    pub fn connector(&self) -> TlsConnector {
+        TlsConnector::from(self.config())
+    }
+}
+
+fn build(ca: &[u8], identity: Option<(&[u8], &[u8])>, options: &ClientOptions) -> Result<ClientConfig, Error> {
+    let trust = Trust::from_der(pki::certificates(ca)?)?;
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(options.versions.supported())?
+        .with_root_certificates(trust.roots());
+    let mut config = match identity {
+        Some((cert, key)) => builder.with_client_auth_cert(pki::certificates(cert)?, pki::private_key(key)?)?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = options.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Ok(config)
+}
