@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 
+use super::rules::Rules;
+
 /// The JSON type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
@@ -105,6 +107,8 @@ pub struct Schema {
     pub format: Option<String>,
     /// Allowed values.
     pub enumeration: Option<Vec<Value>>,
+    /// What else must hold of the value; most nodes need nothing more.
+    pub rules: Option<Box<Rules>>,
 }
 
 impl Schema {
