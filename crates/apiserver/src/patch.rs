@@ -25,3 +25,6 @@ pub fn undecodable(patched: &Value, why: &str) -> Failure {
     }
     failure
 }
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -141,6 +141,7 @@ pub fn apply(
     if manager == "kubectl" {
         last_applied::refresh(&mut object, applied);
     }
+    tidy_metadata(&mut object);
     managed.encode_into(&mut object);
     Ok(object)
 }
@@ -208,6 +209,7 @@ fn attempt(
 pub fn track_update(target: &Target<'_>, old: Option<&Value>, new: &mut Value, manager: &str, now: Timestamp) {
     let mut managed = current(target, old, new);
     managed::strip(new);
+    tidy_metadata(new);
     // An object whose managers were reset stays without until the next apply.
     if managed.owners.is_empty() && old.is_some() {
         return;
@@ -239,6 +241,23 @@ fn current(target: &Target<'_>, old: Option<&Value>, new: &Value) -> Managed {
     match Managed::decode(new) {
         Ok(managed) if !managed.owners.is_empty() => managed,
         _ => stored(),
+    }
+}
+
+/// Metadata goes through Go's types even for custom resources: empty is absent, and a label that is null is empty.
+fn tidy_metadata(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.retain(|_, value| match value {
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Null => false,
+        _ => true,
+    });
+    for name in ["labels", "annotations"] {
+        let entries = metadata.get_mut(name).and_then(Value::as_object_mut);
+        for (_, value) in entries.into_iter().flatten().filter(|(_, value)| value.is_null()) {
+            *value = "".into();
+        }
     }
 }
 

@@ -66,6 +66,10 @@ fn number(number: &Number) -> String {
         return int.to_string();
     }
     let float = number.as_f64().unwrap_or_default();
+    // Whole numbers are integers by the time Go prints them, however they were written.
+    if float.fract() == 0.0 && float.abs() < 1e15 {
+        return format!("{float:.0}");
+    }
     let scientific = format!("{float:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>() {
