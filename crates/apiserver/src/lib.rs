@@ -4,4 +4,5 @@ pub mod authz;
 pub mod builtin;
 pub mod failure;
 pub mod field;
+pub mod patch;
 pub mod schema;
