@@ -4,4 +4,7 @@ pub mod authz;
 pub mod builtin;
 pub mod failure;
 pub mod field;
+pub mod metadata;
+pub mod names;
 pub mod schema;
+pub mod selector;
