@@ -4,5 +4,8 @@ pub mod authz;
 pub mod builtin;
 pub mod failure;
 pub mod field;
+pub mod metadata;
+pub mod names;
 pub mod patch;
 pub mod schema;
+pub mod selector;
