@@ -15,8 +15,11 @@ static TOKEN: LazyLock<Regex> = LazyLock::new(|| pattern(r"eyJ[\w-]+\.[\w-]+\.[\
 static CERTIFICATE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?s)-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----"));
 static CLUSTER_ADDRESS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.98\.\d{1,3}\.\d{1,3}\b"));
-static VERSION_IN_TEXT: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(current: |too old resource version: \d+ \(|StorageError: .*, ResourceVersion: )\d+"));
+static VERSION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r#"(resourceVersion\\*":\\*"|current: |too old resource version: \d+ \(|StorageError: .*, ResourceVersion: )\d+"#,
+    )
+});
 static ACCESS_VOLUME: LazyLock<Regex> = LazyLock::new(|| pattern(r"kube-api-access-[a-z0-9]{5}\b"));
 
 fn pattern(text: &str) -> Regex {
@@ -181,6 +184,7 @@ mod tests {
             json!([{"generateName": "x-", "name": "x-abcde"}, "configmaps \"x-abcde\" not found in run-1"]),
             json!([{"generateName": "x-", "name": "x-<generated-1>"}, "configmaps \"x-<generated-1>\" not found in <ns>"]),
         );
+        check(json!(["{\"resourceVersion\":\"12\"}"]), json!(["{\"resourceVersion\":\"<version>\"}"]));
         check(
             json!([{"continue": "abc", "clusterIP": "10.98.0.7"}]),
             json!([{"continue": "<continue>", "clusterIP": "<cluster-address>"}]),
