@@ -1,1 +1,7 @@
-//! placeholder
+//! Real peers on loopback, and the suites that hold Thane against them.
+
+pub mod client;
+pub mod differential;
+pub mod endpoint;
+pub mod image;
+pub mod peer;
