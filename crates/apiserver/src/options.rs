@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::field::{FieldError, Path};
+use crate::patch::managed::manager_errors;
 use crate::request::Query;
 
 /// What to do with fields the schema does not know.
@@ -47,7 +48,7 @@ impl WriteOptions {
             }
         };
         let field_manager = query.first("fieldManager").unwrap_or_default().to_owned();
-        errors.extend(manager_errors(&field_manager));
+        errors.extend(manager_errors(&Path::new("fieldManager"), &field_manager));
         let force = match query.first("force") {
             None | Some("") => None,
             Some("false" | "0") => Some(false),
@@ -71,15 +72,6 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Vec<FieldErro
         }
     }
     set
-}
-
-fn manager_errors(manager: &str) -> Option<FieldError> {
-    let path = Path::new("fieldManager");
-    if manager.len() > 128 {
-        return Some(FieldError::too_long(&path, 128));
-    }
-    let bad = manager.chars().position(char::is_control)?;
-    Some(FieldError::invalid(&path, manager, format!("should only contain printable characters (at position {bad})")))
 }
 
 /// How a list's `resourceVersion` is meant.

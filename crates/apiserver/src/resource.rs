@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::builtin;
-use crate::crd::{CustomVersion, ScalePaths};
+use crate::crd::{self, CustomKind, Scale, Version};
 use crate::field::FieldError;
+use crate::patch::apply::{Target, reset_fields};
 use crate::schema::{self, Schema};
 
 /// One kind at one version.
@@ -34,7 +35,7 @@ pub struct ResourceType {
     /// Has a status subresource.
     pub status: bool,
     /// Where its scale subresource finds its numbers.
-    pub scale: Option<ScalePaths>,
+    pub scale: Option<Scale>,
     /// What it does.
     pub behaviour: Behaviour,
     api_version: String,
@@ -47,7 +48,17 @@ pub enum Behaviour {
     /// Written in Rust.
     Builtin(&'static builtin::Kind),
     /// Described by a CustomResourceDefinition.
-    Custom(Arc<CustomVersion>),
+    Custom(Arc<Custom>),
+}
+
+/// A version of a custom resource.
+pub struct Custom {
+    /// The version.
+    pub version: Version,
+    /// The schemas of the other versions, by `group/version`.
+    pub other_versions: Vec<(String, Arc<Schema>)>,
+    /// Objects stored before a default was added get it when they are read.
+    pub has_defaults: bool,
 }
 
 impl ResourceType {
@@ -73,23 +84,40 @@ impl ResourceType {
         }
     }
 
-    /// A type described by a CustomResourceDefinition.
-    pub fn custom(version: Arc<CustomVersion>) -> Self {
+    /// The types described by a CustomResourceDefinition: one for each version that is served.
+    pub fn custom(definition: &CustomKind) -> Vec<Self> {
+        let versions = &definition.versions;
+        let served = versions.iter().filter(|version| version.served);
+        served
+            .map(|version| {
+                let others = versions.iter().filter(|other| other.name != version.name);
+                Self::custom_version(definition, Custom {
+                    version: version.clone(),
+                    other_versions: others
+                        .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
+                        .collect(),
+                    has_defaults: version.schema.has_defaults(),
+                })
+            })
+            .collect()
+    }
+
+    fn custom_version(definition: &CustomKind, custom: Custom) -> Self {
         Self {
-            group: version.group.clone(),
-            version: version.version.clone(),
-            kind: version.kind.clone(),
-            list_kind: version.list_kind.clone(),
-            plural: version.plural.clone(),
-            singular: version.singular.clone(),
-            short_names: version.short_names.clone(),
-            categories: version.categories.clone(),
-            namespaced: version.namespaced,
-            status: version.status,
-            scale: version.scale.clone(),
-            api_version: api_version(&version.group, &version.version),
-            prefix: prefix(&version.group, &version.plural),
-            behaviour: Behaviour::Custom(version),
+            group: definition.group.clone(),
+            version: custom.version.name.clone(),
+            kind: definition.kind.clone(),
+            list_kind: definition.list_kind.clone(),
+            plural: definition.plural.clone(),
+            singular: definition.singular.clone(),
+            short_names: definition.short_names.clone(),
+            categories: definition.categories.clone(),
+            namespaced: definition.namespaced,
+            status: custom.version.status,
+            scale: custom.version.scale.clone(),
+            api_version: api_version(&definition.group, &custom.version.name),
+            prefix: prefix(&definition.group, &definition.plural),
+            behaviour: Behaviour::Custom(Arc::new(custom)),
         }
     }
 
@@ -116,8 +144,25 @@ impl ResourceType {
     pub fn schema(&self) -> Arc<Schema> {
         match &self.behaviour {
             Behaviour::Builtin(kind) => schema::builtin(kind.definition).unwrap_or_default(),
-            Behaviour::Custom(version) => Arc::clone(&version.schema),
+            Behaviour::Custom(custom) => Arc::clone(&custom.version.schema),
         }
+    }
+
+    /// What decides about ownership of fields in writes to a part of the object.
+    pub fn with_target<R>(&self, subresource: &str, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
+        let others = match &self.behaviour {
+            Behaviour::Builtin(_) => &[][..],
+            Behaviour::Custom(custom) => custom.other_versions.as_slice(),
+        };
+        use_it(&Target {
+            schema: &self.schema(),
+            api_version: &self.api_version,
+            kind: &self.kind,
+            builtin: !self.is_custom(),
+            subresource,
+            reset: &reset_fields(&self.api_version, &self.kind, self.status, subresource),
+            other_versions: others,
+        })
     }
 
     /// The built-in strategy, if it has one.
@@ -143,6 +188,11 @@ impl ResourceType {
         !self.is_custom() && self.group == group && self.plural == plural
     }
 
+    /// It is the type of definitions.
+    pub fn is_definition(&self) -> bool {
+        self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
     fn is_other_event(&self) -> bool {
         self.is("events.k8s.io", "events")
     }
@@ -151,42 +201,43 @@ impl ResourceType {
     pub fn changes_on_read(&self) -> bool {
         match &self.behaviour {
             Behaviour::Builtin(_) => self.is_other_event(),
-            Behaviour::Custom(version) => version.has_defaults,
+            Behaviour::Custom(custom) => custom.has_defaults,
         }
     }
 
     /// What a stored object becomes when read at this version.
     pub fn on_read(&self, object: &mut Value) {
         match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_other_event() => builtin::event::to_events(object),
+            Behaviour::Builtin(_) if self.is_other_event() => *object = builtin::event::to_events(object),
             Behaviour::Builtin(_) => {}
-            Behaviour::Custom(version) => {
-                if version.has_defaults {
-                    schema::default(&version.schema, object);
-                }
-            }
+            Behaviour::Custom(custom) if custom.has_defaults => schema::default(&custom.version.schema, object),
+            Behaviour::Custom(_) => {}
         }
     }
 
     /// What an object of this version becomes when stored.
     pub fn on_write(&self, object: &mut Value) {
         if self.is_other_event() {
-            builtin::event::to_core(object);
+            *object = builtin::event::to_core(object);
         }
     }
 
     /// Fills in defaults.
     pub fn default(&self, object: &mut Value) {
         match &self.behaviour {
-            Behaviour::Builtin(kind) if kind.plural == "customresourcedefinitions" => crate::crd::default(object),
+            Behaviour::Builtin(_) if self.is_definition() => crd::default(object),
             Behaviour::Builtin(kind) => kind.strategy.default(object),
-            Behaviour::Custom(version) => schema::default(&version.schema, object),
+            Behaviour::Custom(custom) => schema::default(&custom.version.schema, object),
         }
     }
 
     /// Removes what a client may not set when it creates.
     pub fn prepare_create(&self, object: &mut Value) {
         match &self.behaviour {
+            Behaviour::Builtin(_) if self.is_definition() => {
+                crd::prepare_create(object);
+                object["metadata"]["generation"] = json!(1);
+            }
             Behaviour::Builtin(kind) => {
                 kind.strategy.prepare_create(object);
                 if kind.strategy.has_generation() {
@@ -205,6 +256,10 @@ impl ResourceType {
     /// Restores what an update may not change and counts the generation.
     pub fn prepare_update(&self, object: &mut Value, old: &Value) {
         let raised = match &self.behaviour {
+            Behaviour::Builtin(_) if self.is_definition() => {
+                crd::prepare_update(object, old);
+                object.get("spec") != old.get("spec")
+            }
             Behaviour::Builtin(kind) => {
                 kind.strategy.prepare_update(object, old);
                 kind.strategy.raises_generation(object, old)
@@ -241,36 +296,48 @@ impl ResourceType {
     /// What is wrong with a new object, metadata aside.
     pub fn validate(&self, object: &Value) -> Vec<FieldError> {
         match &self.behaviour {
-            Behaviour::Builtin(kind) if kind.plural == "customresourcedefinitions" => crate::crd::validate(object),
+            Behaviour::Builtin(_) if self.is_definition() => crd::validate(object),
             Behaviour::Builtin(kind) => kind.strategy.validate(object),
-            Behaviour::Custom(version) => schema::validate(&version.schema, object, None),
+            Behaviour::Custom(custom) => {
+                let mut errors = schema::validate(&custom.version.schema, object, None);
+                errors.extend(custom.version.scale_errors(object, false));
+                errors
+            }
         }
     }
 
     /// What is wrong with a change, metadata aside.
     pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         match &self.behaviour {
-            Behaviour::Builtin(kind) if kind.plural == "customresourcedefinitions" => {
-                crate::crd::validate_update(object, old)
-            }
+            Behaviour::Builtin(_) if self.is_definition() => crd::validate_update(object, old),
             Behaviour::Builtin(kind) => kind.strategy.validate_update(object, old),
-            Behaviour::Custom(version) => schema::validate(&version.schema, object, Some(old)),
+            Behaviour::Custom(custom) => {
+                let mut errors = schema::validate(&custom.version.schema, object, Some(old));
+                errors.extend(custom.version.scale_errors(object, false));
+                errors
+            }
         }
     }
 
     /// What is wrong with a change of status.
     pub fn validate_status_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         match &self.behaviour {
+            Behaviour::Builtin(_) if self.is_definition() => crd::validate_status_update(object),
             Behaviour::Builtin(kind) => kind.strategy.validate_status_update(object, old),
-            Behaviour::Custom(version) => schema::validate(&version.schema, object, Some(old)),
+            Behaviour::Custom(custom) => {
+                let mut errors = schema::validate_status(&custom.version.schema, object, Some(old));
+                errors.extend(custom.version.scale_errors(object, true));
+                errors
+            }
         }
     }
 
-    /// What is wrong with a name.
-    pub fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
+    /// What is wrong with the name of an object.
+    pub fn name_errors(&self, object: &Value, name: &str, prefix: bool) -> Vec<String> {
         match self.strategy() {
+            Some(_) if self.is_definition() => crd::name_errors(object, name),
             Some(strategy) => strategy.name_errors(name, prefix),
-            None => crate::names::dns1123_subdomain(name, prefix),
+            None => crate::names::subdomain_name(name, prefix),
         }
     }
 
@@ -283,7 +350,10 @@ impl ResourceType {
             (_, Behaviour::Builtin(kind)) => {
                 kind.strategy.selectable(object).into_iter().find(|(name, _)| *name == field).map(|(_, value)| value)
             }
-            (_, Behaviour::Custom(version)) => version.selectable(object, field),
+            (_, Behaviour::Custom(custom)) => {
+                let (_, path) = custom.version.selectable.iter().find(|(name, _)| name == field)?;
+                Some(path.first(object).map(plain).unwrap_or_default())
+            }
         }
     }
 
@@ -293,7 +363,7 @@ impl ResourceType {
             ("metadata.name", _) => true,
             ("metadata.namespace", _) => self.namespaced || !self.is_custom(),
             (_, Behaviour::Builtin(kind)) => kind.strategy.selectable_names().contains(&field),
-            (_, Behaviour::Custom(version)) => version.is_selectable(field),
+            (_, Behaviour::Custom(custom)) => custom.version.selectable.iter().any(|(name, _)| name == field),
         }
     }
 
@@ -329,6 +399,11 @@ impl ResourceType {
                 "pods" | "services" | "serviceaccounts" | "persistentvolumeclaims" | "namespaces"
             )
     }
+}
+
+/// A scalar as field selectors compare it.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn api_version(group: &str, version: &str) -> String {

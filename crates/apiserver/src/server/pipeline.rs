@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Inner, Origin, paths, resources};
 use crate::audit::Record;
-use crate::authn::{Found, Identity, Reference, impersonation};
+use crate::authn::{Claims, Found, Identity, Reference, TokenError, impersonation};
 use crate::authz::{Action, User, forbidden};
 use crate::failure::{Failure, Result};
 use crate::media::Accepted;
@@ -116,17 +116,10 @@ async fn authenticate(server: &Inner, parts: &Parts, now: Timestamp) -> Result<U
     let authorization = parts.headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match server.authenticator.identify(certificate.as_deref(), authorization, now) {
         Identity::User(user) => Ok(user),
-        Identity::Claims(claims) => {
-            let mut found = Vec::new();
-            for reference in claims.references() {
-                let object = lookup(server, &reference).await?;
-                found.push((reference, object));
-            }
-            let find = |wanted: &Reference| {
-                found.iter().find(|(reference, _)| reference == wanted).and_then(|(_, object)| object.as_ref()).map(Found::of)
-            };
-            claims.user(now, find).map_err(|error| refused(&error))
-        }
+        Identity::Claims(claims) => resolve(server, &claims, now).await?.map_err(|error| {
+            tracing::debug!(%error, "a service account token was refused");
+            Failure::unauthorized()
+        }),
         Identity::Refused(errors) => {
             for error in &errors {
                 tracing::debug!(%error, "credentials were refused");
@@ -136,13 +129,22 @@ async fn authenticate(server: &Inner, parts: &Parts, now: Timestamp) -> Result<U
     }
 }
 
-fn refused(error: &crate::authn::TokenError) -> Failure {
-    tracing::debug!(%error, "a service account token was refused");
-    Failure::unauthorized()
+/// The user of a service-account token, if what it is bound to is still there.
+pub(super) async fn resolve(server: &Inner, claims: &Claims, now: Timestamp) -> Result<Result<User, TokenError>> {
+    let mut found = Vec::new();
+    for reference in claims.references() {
+        let object = lookup(server, &reference).await?;
+        found.push((reference, object));
+    }
+    let find = |wanted: &Reference| {
+        let known = found.iter().find(|(reference, _)| reference == wanted);
+        known.and_then(|(_, object)| object.as_ref()).map(Found::of)
+    };
+    Ok(claims.user(now, find))
 }
 
 /// Finds what a token is bound to.
-pub(super) async fn lookup(server: &Inner, reference: &Reference) -> Result<Option<Value>> {
+async fn lookup(server: &Inner, reference: &Reference) -> Result<Option<Value>> {
     let kind = server.catalog.builtin("", reference.resource);
     let stored = server.objects.get(&kind, &reference.namespace, &reference.name).await?;
     stored.map(|stored| stored.value(&kind)).transpose()

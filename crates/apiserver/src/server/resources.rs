@@ -6,16 +6,16 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::pipeline::{Admitted, lookup};
+use super::pipeline::{Admitted, resolve};
 use crate::admission;
-use crate::authn::{BoundObject, Claims, Found, Identity, Reference, TokenRequest, token_request};
+use crate::authn::{BoundObject, Identity, TokenRequest, token_request};
 use crate::authz::User;
 use crate::body;
 use crate::discovery::VIRTUAL;
 use crate::failure::{Failure, Result};
 use crate::media::Encoding;
 use crate::response::{self, Answer};
-use crate::review;
+use crate::review::{self, TokenQuestion, Verified};
 use crate::verbs::update::Part;
 use crate::verbs::{self, Call, create, delete, list, patch, pod, scale, update, watch};
 
@@ -167,33 +167,30 @@ async fn review(
     let book = server.rules.current();
     let object = match info.resource.as_str() {
         "tokenreviews" => token_review(server, &body, now).await?,
-        "selfsubjectreviews" => review::self_subject(&body, user, now)?,
-        "selfsubjectaccessreviews" => review::self_subject_access(&body, user, &book)?,
-        "subjectaccessreviews" => review::subject_access(&body, &book)?,
-        "localsubjectaccessreviews" => review::local_subject_access(&body, &info.namespace, &book)?,
-        _ => review::self_subject_rules(&body, user, &book)?,
+        "selfsubjectreviews" => review::self_subject_review(user, now),
+        "selfsubjectaccessreviews" => review::self_subject_access_review(&book, user, &body)?,
+        "subjectaccessreviews" => review::subject_access_review(&book, &body)?,
+        "localsubjectaccessreviews" => review::local_subject_access_review(&book, &info.namespace, &body)?,
+        _ => review::self_subject_rules_review(&book, user, &body)?,
     };
     Ok(response::value(201, &object, Encoding::Json))
 }
 
 async fn token_review(server: &super::Inner, body: &Value, now: jiff::Timestamp) -> Result<Value> {
-    let wanted = review::token_asked(body)?;
+    let wanted = TokenQuestion::from_body(body)?;
+    let issuer = server.authenticator.issuer.as_ref();
     let outcome = match server.authenticator.identify_token(&wanted.token, &wanted.audiences, now) {
-        Identity::User(user) => Ok(user),
-        Identity::Claims(claims) => resolve(server, &claims, now).await?,
-        Identity::Refused(errors) => Err(errors.into_iter().map(|error| error.to_string()).collect::<Vec<_>>().join(", ")),
+        Identity::User(user) => {
+            let audiences = issuer.map(|issuer| issuer.common_audiences(&[], &wanted.audiences)).unwrap_or_default();
+            Ok(Verified { user, audiences })
+        }
+        Identity::Claims(claims) => {
+            let audiences =
+                issuer.map(|issuer| issuer.common_audiences(&claims.aud, &wanted.audiences)).unwrap_or_default();
+            let user = resolve(server, &claims, now).await?;
+            user.map(|user| Verified { user, audiences }).map_err(|error| vec![error])
+        }
+        Identity::Refused(errors) => Err(errors),
     };
-    Ok(review::token(body, outcome))
-}
-
-async fn resolve(server: &super::Inner, claims: &Claims, now: jiff::Timestamp) -> Result<Result<User, String>> {
-    let mut found = Vec::new();
-    for reference in claims.references() {
-        let object = lookup(server, &reference).await?;
-        found.push((reference, object));
-    }
-    let find = |wanted: &Reference| {
-        found.iter().find(|(reference, _)| reference == wanted).and_then(|(_, object)| object.as_ref()).map(Found::of)
-    };
-    Ok(claims.user(now, find).map_err(|error| error.to_string()))
+    Ok(review::token_review(body, &outcome))
 }

@@ -10,7 +10,9 @@ use crate::objects::Swap;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::resource::ResourceType;
 use crate::response::Answer;
-use crate::{body, patch, schema};
+use crate::patch::apply::track_update;
+use crate::patch::managed::manager_from_user_agent;
+use crate::{body, schema};
 
 /// How often a generated name is tried again when it is taken.
 const GENERATED_TRIES: usize = 8;
@@ -123,22 +125,19 @@ pub fn known_fields(
 
 /// Admits and stores a decoded object.
 pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
-    complete(call, &mut object);
     let manager = manager(call, options);
-    admission::create(call, &mut object, options.dry_run).await?;
-    patch::apply::track_update(&call.kind.schema(), None, &mut object, &manager, "", call.now)?;
-    store(call, options, object).await
+    call.kind.with_target("", |target| track_update(target, None, &mut object, &manager, call.now));
+    insert_applied(call, options, object).await
 }
 
-/// As [`insert`], for an object that server-side apply made: its managed fields are settled.
+/// As [`insert`], for an object whose managed fields are settled.
 pub async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
-    complete(call, &mut object);
     admission::create(call, &mut object, options.dry_run).await?;
+    complete(call, &mut object);
     store(call, options, object).await
 }
 
-/// Validates and stores an object whose managed fields are settled.
-pub async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
     let generated = metadata::name(&object).is_empty() && !metadata::generate_name(&object).is_empty();
     for attempt in 0..GENERATED_TRIES {
         if generated {
@@ -195,7 +194,7 @@ pub fn drop_empty(meta: &mut serde_json::Map<String, Value>) {
 
 fn validate(call: &Call<'_>, object: &Value) -> Result<()> {
     let kind = &call.kind;
-    let mut errors = metadata::validate_create(object, kind.namespaced, |name, prefix| kind.name_errors(name, prefix));
+    let mut errors = metadata::validate_create(object, kind.namespaced, |name, prefix| kind.name_errors(object, name, prefix));
     errors.extend(kind.validate(object));
     if errors.is_empty() {
         Ok(())
@@ -214,8 +213,7 @@ pub fn manager(call: &Call<'_>, options: &WriteOptions) -> String {
         return options.field_manager.clone();
     }
     let agent = call.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let product = agent.split('/').next().unwrap_or_default();
-    product.chars().filter(|c| !c.is_control()).take(128).collect()
+    manager_from_user_agent(agent)
 }
 
 /// A prefix and five random characters that spell no words.

@@ -227,8 +227,8 @@ fn mark(kind: &ResourceType, object: &Value, options: &DeleteOptions, now: jiff:
     if kind.is("", "namespaces") {
         next["status"]["phase"] = "Terminating".into();
     }
-    if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        crate::crd::set_terminating(&mut next, now);
+    if kind.is_definition() && !is_marked {
+        crate::crd::terminate(&mut next, now);
     }
     Plan::Mark(next)
 }
@@ -264,7 +264,7 @@ fn finalizers_after(kind: &ResourceType, object: &Value, options: &DeleteOptions
         finalizers.retain(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND));
         finalizers.extend(wanted.map(str::to_owned));
     }
-    if kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+    if kind.is_definition()
         && metadata::deletion_timestamp(object).is_none()
         && !finalizers.iter().any(|name| name == CUSTOM_CLEANUP)
     {

@@ -8,7 +8,7 @@ use super::create;
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::media::{self, Content};
-use crate::options::WriteOptions;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::response::Answer;
 use crate::{body, metadata, patch};
 
@@ -22,11 +22,12 @@ pub async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
     }
     let decoded = body::json(&call.body).map_err(|failure| malformed(&failure, content))?;
     let schema = call.kind.schema();
+    let checked = options.field_validation != FieldValidation::Ignore;
     change(call, part, &options, |old| {
         let Some(old) = old else { return Err(call.not_found()) };
         let mut object = match content {
-            Content::JsonPatch => patch::json::apply(old, &decoded.value)?,
-            Content::MergePatch => patch::merge::apply(old, &decoded.value)?,
+            Content::JsonPatch => patch::json::apply(old, &decoded.value, checked)?,
+            Content::MergePatch => patch::merge::apply(old, &decoded.value, checked)?,
             _ => patch::strategic::apply(&schema, old, &decoded.value)?,
         };
         check_identity(call, &object)?;
@@ -99,12 +100,11 @@ async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<An
         applied["metadata"]["namespace"] = call.namespace().into();
     }
     check_identity(call, &applied)?;
-    let schema = call.kind.schema();
     let force = options.force.unwrap_or(false);
-    let subresource = call.info.subresource.as_str();
     change(call, part, options, |old| {
-        let mut object =
-            patch::apply::apply(&schema, old, &applied, &options.field_manager, force, subresource, call.now)?;
+        let mut object = call.kind.with_target(&call.info.subresource, |target| {
+            patch::apply::apply(target, old, &applied, &options.field_manager, force, call.now)
+        })?;
         call.kind.default(&mut object);
         Ok(Change { object, applied: true })
     })

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::update::{Change, Part, change};
 use super::{Call, create};
-use crate::crd::ScalePaths;
+use crate::crd::Scale;
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::media::Content;
@@ -13,13 +13,13 @@ use crate::response::{self, Answer};
 use crate::{body, media, metadata, patch};
 
 /// Handles GET.
-pub async fn get(call: &Call<'_>, paths: &ScalePaths) -> Result<Answer> {
+pub async fn get(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
     let object = call.current().await?.value(&call.kind)?;
     Ok(response::value(200, &scale_of(&object, paths)?, call.accepted.encoding))
 }
 
 /// Handles PUT and PATCH.
-pub async fn write(call: &Call<'_>, paths: &ScalePaths) -> Result<Answer> {
+pub async fn write(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
     let answer = change(call, Part::Main, &options, |old| {
         let old = old.ok_or_else(|| call.not_found())?;
@@ -55,15 +55,15 @@ fn wanted(call: &Call<'_>, current: &Value) -> Result<Value> {
     let content = Content::of(call.headers).map_err(|_| media::unsupported(media::OBJECT_TYPES))?;
     let body = body::json(&call.body)?.value;
     match content {
-        Content::JsonPatch => patch::json::apply(current, &body),
-        Content::MergePatch | Content::StrategicPatch => patch::merge::apply(current, &body),
+        Content::JsonPatch => patch::json::apply(current, &body, true),
+        Content::MergePatch | Content::StrategicPatch => patch::merge::apply(current, &body, true),
         _ => Err(media::unsupported(&["application/json-patch+json", "application/merge-patch+json"])),
     }
 }
 
-fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value> {
+fn scale_of(object: &Value, paths: &Scale) -> Result<Value> {
     let Some(replicas) = at(object, &paths.spec_replicas) else {
-        return Err(Failure::internal(format!("the spec replicas field {:?} does not exist", paths.spec_replicas)));
+        return Err(Failure::internal(format!("the spec replicas field \".{}\" does not exist", paths.spec_replicas.join("."))));
     };
     let mut status = json!({ "replicas": at(object, &paths.status_replicas).and_then(Value::as_i64).unwrap_or(0) });
     if let Some(path) = &paths.label_selector
@@ -83,14 +83,13 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value> {
     }))
 }
 
-/// Follows a path such as `.spec.replicas`.
-fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    path.trim_start_matches('.').split('.').try_fold(object, |value, field| value.get(field))
+fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, field| value.get(field))
 }
 
-fn set(object: &mut Value, path: &str, value: Value) {
+fn set(object: &mut Value, path: &[String], value: Value) {
     let mut here = object;
-    for field in path.trim_start_matches('.').split('.') {
+    for field in path {
         if !here.is_object() {
             *here = json!({});
         }

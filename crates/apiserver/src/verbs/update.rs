@@ -10,7 +10,8 @@ use crate::failure::{Failure, Result};
 use crate::metadata;
 use crate::objects::{Stored, Swap};
 use crate::options::WriteOptions;
-use crate::patch;
+use crate::patch::apply::{Target, track_update};
+use crate::patch::managed::keep_times_if_unchanged;
 use crate::response::Answer;
 
 /// How often a change without a revision of its own is tried again when another one came first.
@@ -166,6 +167,12 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
         );
         return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
     }
+    if !applied && part != Part::Finalize {
+        let manager = manager(call, options);
+        let track = |target: &Target<'_>| track_update(target, Some(old), &mut object, &manager, call.now);
+        kind.with_target(part.subresource(), track);
+    }
+    let managed = object["metadata"].get("managedFields").cloned();
     restore(call, &mut object, old);
     match part {
         Part::Main => kind.prepare_update(&mut object, old),
@@ -180,10 +187,10 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     if part == Part::Main {
         admission::update(call, &mut object, old).await?;
     }
-    if !applied && part != Part::Finalize {
-        let manager = manager(call, options);
-        patch::apply::track_update(&kind.schema(), Some(old), &mut object, &manager, part.subresource(), call.now)?;
+    if let (Some(managed), Some(meta)) = (managed, metadata::metadata_mut(&mut object)) {
+        meta.insert("managedFields".to_owned(), managed);
     }
+    keep_times_if_unchanged(old, &mut object);
     if let Some(meta) = metadata::metadata_mut(&mut object) {
         create::drop_empty(meta);
     }
