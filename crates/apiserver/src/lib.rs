@@ -6,5 +6,7 @@ pub mod failure;
 pub mod field;
 pub mod metadata;
 pub mod names;
+pub mod quantity;
 pub mod schema;
 pub mod selector;
+pub mod table;
