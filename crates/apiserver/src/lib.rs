@@ -12,6 +12,8 @@ pub mod inflight;
 pub mod metadata;
 pub mod names;
 pub mod patch;
+pub mod quantity;
 pub mod review;
 pub mod schema;
 pub mod selector;
+pub mod table;
