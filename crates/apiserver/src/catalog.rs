@@ -53,7 +53,8 @@ impl Types {
 
     /// The type of a kind, at that version.
     pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
-        self.in_version(group, version).find(|candidate| candidate.kind == kind)
+        let in_version = self.by_path.iter().filter(|((g, v, _), _)| g == group && v == version);
+        in_version.map(|(_, candidate)| candidate).find(|candidate| candidate.kind == kind)
     }
 
     /// The types of one group and version, in order of their names.

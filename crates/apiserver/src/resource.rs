@@ -371,7 +371,7 @@ impl ResourceType {
     pub fn table(&self, now: Timestamp) -> crate::table::Printer<'_> {
         match &self.behaviour {
             Behaviour::Builtin(kind) => crate::table::Printer::builtin(kind.strategy, now),
-            Behaviour::Custom(version) => crate::table::Printer::custom(&version.columns, now),
+            Behaviour::Custom(custom) => crate::table::Printer::custom(&custom.version.columns, now),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::resource::ResourceType;
 use crate::response::Answer;
 use crate::patch::apply::track_update;
 use crate::patch::managed::manager_from_user_agent;
-use crate::{body, schema};
+use crate::{body, random, schema};
 
 /// How often a generated name is tried again when it is taken.
 const GENERATED_TRIES: usize = 8;
@@ -50,7 +50,7 @@ fn check_type(kind: &ResourceType, object: &Value, body: &[u8]) -> Result<()> {
         return Err(Failure::bad_request(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
              APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            schema::go_type(object)
+            json_kind(object)
         )));
     }
     let found_kind = object["kind"].as_str().unwrap_or_default();
@@ -83,6 +83,18 @@ fn check_type(kind: &ResourceType, object: &Value, body: &[u8]) -> Result<()> {
         kind.kind,
         if shown_group.is_empty() { shown_version.to_owned() } else { format!("{shown_group}/{shown_version}") },
     )))
+}
+
+/// A JSON value's kind, as Go's decoder names it.
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// Drops unknown fields, and warns or refuses as the client asked.
@@ -216,15 +228,12 @@ pub fn manager(call: &Call<'_>, options: &WriteOptions) -> String {
     manager_from_user_agent(agent)
 }
 
-/// A prefix and five random characters that spell no words.
+/// A prefix and a random suffix, within the length of a label.
 fn generate(prefix: &str) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    const LENGTH: usize = 5;
     const NAME_MAX: usize = 63;
-    let bytes = uuid::Uuid::new_v4().into_bytes();
-    let suffix: String = bytes[..LENGTH].iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect();
-    let keep = prefix.char_indices().take_while(|(at, c)| at + c.len_utf8() <= NAME_MAX - LENGTH).count();
-    format!("{}{suffix}", prefix.chars().take(keep).collect::<String>())
+    let room = NAME_MAX - random::SUFFIX_LEN;
+    let keep = prefix.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).count();
+    format!("{}{}", prefix.chars().take(keep).collect::<String>(), random::suffix())
 }
 
 /// The answer to a successful create of something that is not stored, such as a review.

@@ -168,7 +168,8 @@ impl Watcher {
     fn take_batch(&mut self, batch: &WatchBatch) {
         self.seen = batch.revision.max(self.seen);
         let mut out = Vec::new();
-        for event in batch.events.iter().filter(|event| event.revision > self.feed.floor) {
+        let floor = self.feed.floor;
+        for event in batch.events.iter().filter(|event| event.revision > floor) {
             if let Err(failure) = self.feed.event(event, &mut out) {
                 out.extend_from_slice(&error_line(&failure));
                 self.closed = true;
