@@ -2,6 +2,7 @@
 
 pub mod authz;
 pub mod builtin;
+pub mod crd;
 pub mod failure;
 pub mod field;
 pub mod schema;
