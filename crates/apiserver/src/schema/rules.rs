@@ -94,9 +94,31 @@ pub fn compile(source: &str) -> Result<Regex, String> {
         other => {
             let message = other.to_string();
             let last = message.lines().last().unwrap_or_default();
-            format!("error parsing regexp: {}", last.strip_prefix("error: ").unwrap_or(last))
+            format!("error parsing regexp: {}", in_go_words(source, last.strip_prefix("error: ").unwrap_or(last)))
         }
     })
+}
+
+/// The common complaints as Go's `regexp` words them.
+fn in_go_words(source: &str, why: &str) -> String {
+    let from = |needles: &[&str]| {
+        let at = needles.iter().filter_map(|needle| source.find(needle)).min().unwrap_or_default();
+        source.get(at..).unwrap_or(source).to_owned()
+    };
+    match why {
+        "unclosed group" => format!("missing closing ): `{source}`"),
+        "unopened group" => format!("unexpected ): `{source}`"),
+        "unclosed character class" => format!("missing closing ]: `{}`", from(&["["])),
+        "repetition operator missing expression" => {
+            let operator = from(&["*", "+", "?"]).chars().next().map(String::from).unwrap_or_default();
+            format!("missing argument to repetition operator: `{operator}`")
+        }
+        other if other.starts_with("look-around") => {
+            let syntax = from(&["(?=", "(?!", "(?<"]).chars().take(3).collect::<String>();
+            format!("invalid or unsupported Perl syntax: `{syntax}`")
+        }
+        other => format!("{other}: `{source}`"),
+    }
 }
 
 /// Go's `\Q…\E` quotes what is between; here it is written with escapes.
