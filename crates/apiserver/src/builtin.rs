@@ -23,6 +23,7 @@ pub mod service;
 mod service_account;
 #[cfg(test)]
 mod tests;
+mod tidy;
 
 pub use registry::kinds;
 

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-pub use validate::{validate_create, validate_finalizers, validate_labels, validate_manager, validate_update};
+pub use validate::{
+    unqualified_finalizer, validate_create, validate_finalizers, validate_labels, validate_manager, validate_update,
+};
 
 mod validate;
 

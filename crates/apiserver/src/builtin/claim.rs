@@ -7,6 +7,7 @@ use super::access::{fill_text, map_mut, present, remove, restore, same, text, te
 use super::columns::{AGE, NAME, age, column, name, wide};
 use super::network_policy::selector_errors;
 use super::pod::resources::{canonicalise_lists, canonicalise_map};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::quantity::Quantity;
@@ -19,6 +20,7 @@ pub(super) struct Claim;
 
 impl Strategy for Claim {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         if let Some(spec) = map_mut(object, "spec") {
             fill_text(spec, "volumeMode", "Filesystem");
             super::access::fill(spec, "resources", json!({}));
@@ -151,7 +153,17 @@ fn align_sources(object: &mut Value) {
     let Some(spec) = map_mut(object, "spec") else { return };
     let source = spec.get("dataSource").filter(|value| !value.is_null()).cloned();
     let reference = spec.get("dataSourceRef").filter(|value| !value.is_null()).cloned();
+    let known = |source: &Value| {
+        matches!(
+            (text(source, "/apiGroup"), text(source, "/kind")),
+            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+        )
+    };
     match (source, reference) {
+        // Kubernetes has always ignored such sources.
+        (Some(source), None) if !known(&source) => {
+            spec.remove("dataSource");
+        }
         (Some(source), None) => {
             spec.insert("dataSourceRef".to_owned(), source);
         }
@@ -159,6 +171,11 @@ fn align_sources(object: &mut Value) {
             spec.insert("dataSource".to_owned(), reference);
         }
         _ => {}
+    }
+    for field in ["dataSource", "dataSourceRef"] {
+        if let Some(source) = spec.get_mut(field).and_then(Value::as_object_mut) {
+            super::access::fill(source, "apiGroup", Value::Null);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::access::{flag, map, same};
 use super::columns::{AGE, NAME, age, column, name};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::names;
@@ -17,6 +18,10 @@ pub(super) const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
+    fn default(&self, object: &mut Value) {
+        tidy(object);
+    }
+
     fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let mut size = 0;

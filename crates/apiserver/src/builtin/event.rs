@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::access::{fill, number, present, text};
 use super::columns::{column, wide};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::FieldError;
 use crate::table::age;
@@ -107,6 +108,7 @@ pub(super) struct Event {
 
 impl Strategy for Event {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         if self.new_group {
             *object = to_events(object);
         } else {

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::access::{map_mut, present, text};
+use super::access::{map_mut, remove, text};
 use super::columns::{AGE, NAME, age, column, name};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::names;
@@ -13,7 +14,19 @@ pub(super) struct Lease;
 
 impl Strategy for Lease {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         map_mut(object, "spec");
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        // Fields of a feature that is off unless asked for.
+        for field in ["strategy", "preferredHolder"] {
+            remove(object, "/spec", field);
+        }
+    }
+
+    fn prepare_update(&self, object: &mut Value, _old: &Value) {
+        self.prepare_create(object);
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {
@@ -26,14 +39,6 @@ impl Strategy for Lease {
         if let Some(count) = number("leaseTransitions").filter(|count| *count < 0) {
             let why = "must be greater than or equal to 0";
             errors.push(FieldError::invalid(&at.child("leaseTransitions"), count, why));
-        }
-        let strategy = text(object, "/spec/strategy");
-        if present(object, "/spec/strategy").is_some() {
-            errors.extend(strategy_errors(strategy, &at.child("strategy")));
-        }
-        if !text(object, "/spec/preferredHolder").is_empty() && strategy.is_empty() {
-            let why = "may only be specified if `strategy` is defined";
-            errors.push(FieldError::forbidden(&at.child("preferredHolder"), why));
         }
         errors
     }
@@ -49,17 +54,4 @@ impl Strategy for Lease {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         vec![name(object), text(object, "/spec/holderIdentity").into(), age(object, now)]
     }
-}
-
-fn strategy_errors(strategy: &str, path: &Path) -> Vec<FieldError> {
-    if strategy.contains('/') {
-        return names::qualified_name(strategy)
-            .into_iter()
-            .map(|why| FieldError::invalid(&path.child("strategy"), strategy, why))
-            .collect();
-    }
-    if strategy == "OldestEmulationVersion" {
-        return Vec::new();
-    }
-    vec![FieldError::not_supported(&path.child("strategy"), strategy, &["OldestEmulationVersion"])]
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::access::{fill_text, map_mut, restore, text, texts};
 use super::columns::{AGE, NAME, age, column, name};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::{metadata, names};
@@ -15,6 +16,7 @@ pub(super) struct Namespace;
 
 impl Strategy for Namespace {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         let own = metadata::name(object).to_owned();
         if !own.is_empty()
             && let Some(labels) = object.get_mut("metadata").and_then(|meta| map_mut(meta, "labels"))
@@ -52,8 +54,7 @@ impl Strategy for Namespace {
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {
-        let path = Path::new("spec.finalizers");
-        finalizer_errors(object, |_| path.clone())
+        finalizer_errors(object)
     }
 
     fn validate_update(&self, _object: &Value, _old: &Value) -> Vec<FieldError> {
@@ -90,16 +91,13 @@ impl Strategy for Namespace {
     }
 }
 
-/// What is wrong with the finalizers in a namespace's spec; the `finalize` subresource checks them at their index.
-fn finalizer_errors(object: &Value, path: impl Fn(usize) -> Path) -> Vec<FieldError> {
+/// What is wrong with the finalizers in a namespace's spec.
+fn finalizer_errors(object: &Value) -> Vec<FieldError> {
+    let path = Path::new("spec.finalizers");
     let mut errors = Vec::new();
-    for (at, finalizer) in texts(object, "/spec/finalizers").into_iter().enumerate() {
-        let path = path(at);
+    for finalizer in texts(object, "/spec/finalizers") {
         errors.extend(names::qualified_name(finalizer).into_iter().map(|t| FieldError::invalid(&path, finalizer, t)));
-        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(&path, finalizer, why));
-        }
+        errors.extend(metadata::unqualified_finalizer(finalizer, &path));
     }
     errors
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::access::{each_mut, fill_text, items, map, map_mut, present, same, text, texts};
 use super::columns::{AGE, NAME, age, column, name};
 use super::service::net;
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::metadata::validate_labels;
@@ -16,6 +17,7 @@ pub(super) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         let egress = !items(object, "/spec/egress").is_empty();
         for direction in ["ingress", "egress"] {
             let pointer = format!("/spec/{direction}");

@@ -5,24 +5,45 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::access::{fill, flag, items, map_mut, restore, text, texts};
+use super::access::{each_mut, fill, flag, items, map_mut, restore, text, texts};
 use super::columns::{AGE, NAME, age, column, name, or_else, wide};
 use super::service::net;
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path, Problem};
 use crate::{metadata, names};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 pub(super) struct Node;
 
 impl Strategy for Node {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         map_mut(object, "spec");
+        for condition in each_mut(object, "/status/conditions") {
+            fill(condition, "lastHeartbeatTime", Value::Null);
+            fill(condition, "lastTransitionTime", Value::Null);
+        }
         if let Some(status) = map_mut(object, "status") {
             if let Some(capacity) = status.get("capacity").cloned().filter(Value::is_object) {
                 fill(status, "allocatable", capacity);
             }
             fill(status, "daemonEndpoints", serde_json::json!({"kubeletEndpoint": {"Port": 0}}));
             fill(status, "nodeInfo", empty_info());
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let taint = serde_json::json!({"key": NOT_READY, "effect": "NoSchedule"});
+        let tainted = items(object, "/spec/taints").iter().any(|taint| text(taint, "/key") == NOT_READY);
+        if let Some(spec) = map_mut(object, "spec")
+            && !tainted
+        {
+            fill(spec, "taints", serde_json::json!([]));
+            if let Some(taints) = spec.get_mut("taints").and_then(Value::as_array_mut) {
+                taints.push(taint);
+            }
         }
     }
 

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::access::{flag, items, map_mut, present, restore, same, text};
+use super::access::{each_mut, flag, items, map_mut, present, restore, same, text};
 use super::{Column, Strategy};
 use crate::field::FieldError;
-use crate::names;
+use crate::{metadata, names};
 
 pub mod admission;
 mod containers;
@@ -40,6 +40,9 @@ impl Strategy for Pod {
     fn prepare_create(&self, object: &mut Value) {
         admission::tolerations(object);
         admission::priority(object);
+        drop_restart_rules(object);
+        let made = metadata::creation_timestamp(object);
+        let made = if made.is_empty() { Value::Null } else { made.into() };
         let mut status = json!({"phase": "Pending", "qosClass": resources::quality(object)});
         if !items(object, "/spec/schedulingGates").is_empty() {
             status["conditions"] = json!([{
@@ -48,7 +51,7 @@ impl Strategy for Pod {
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
                 "lastProbeTime": null,
-                "lastTransitionTime": null,
+                "lastTransitionTime": made,
             }]);
         }
         object["status"] = status;
@@ -56,6 +59,7 @@ impl Strategy for Pod {
 
     fn prepare_update(&self, object: &mut Value, old: &Value) {
         restore(object, old, "status");
+        drop_restart_rules(object);
         admission::tolerations(object);
         for field in ["priority", "preemptionPolicy"] {
             let before = present(old, &format!("/spec/{field}")).cloned();
@@ -141,5 +145,17 @@ impl Strategy for Pod {
 
     fn selectable_names(&self) -> &'static [&'static str] {
         &SELECTABLE
+    }
+}
+
+/// Fields of a feature that is off unless asked for: restart policies of containers that are no sidecars.
+fn drop_restart_rules(pod: &mut Value) {
+    for list in ["/spec/containers", "/spec/initContainers"] {
+        for container in each_mut(pod, list) {
+            container.remove("restartPolicyRules");
+            if list == "/spec/containers" || container.get("restartPolicy").is_some_and(|policy| policy != "Always") {
+                container.remove("restartPolicy");
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::access::{each_mut, fill, fill_text, items, map_mut, present, same, text, texts};
 use super::columns::{AGE, CREATED_AT, NAME, age, column, name, name_and_creation, wide};
 use super::network_policy::selector_errors;
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::names;
@@ -19,6 +20,7 @@ pub(super) struct Role {
 
 impl Strategy for Role {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         if let Some(object) = object.as_object_mut() {
             fill(object, "rules", Value::Null);
         }
@@ -93,6 +95,7 @@ pub(super) struct Binding {
 
 impl Strategy for Binding {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         if let Some(role) = map_mut(object, "roleRef") {
             fill_text(role, "apiGroup", GROUP);
         }

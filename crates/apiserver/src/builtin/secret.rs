@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::access::{fill_text, map, map_mut, restore, text};
 use super::columns::{AGE, NAME, age, column, name};
 use super::config_map::{SIZE_MAX, decoded_len, frozen};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::{metadata, names};
@@ -18,6 +19,7 @@ pub(super) struct Secret;
 
 impl Strategy for Secret {
     fn default(&self, object: &mut Value) {
+        tidy(object);
         merge_string_data(object);
         if let Some(object) = object.as_object_mut() {
             fill_text(object, "type", "Opaque");
@@ -134,10 +136,28 @@ fn docker_errors(data: Option<&Map<String, Value>>, key: &str, at: &Path) -> Vec
         ),
         Err(_) if bytes.trim_ascii().is_empty() => "unexpected end of JSON input".to_owned(),
         Err(error) if error.is_eof() => "unexpected end of JSON input".to_owned(),
-        Err(_) => format!(
-            "invalid character {:?} looking for beginning of value",
-            bytes.trim_ascii_start().first().map_or(' ', |byte| char::from(*byte))
-        ),
+        Err(_) => syntax_error(bytes.trim_ascii_start()),
     };
     vec![FieldError::invalid(&path, "<secret contents redacted>", why)]
+}
+
+/// What Go says about a text that does not even start as JSON does.
+fn syntax_error(bytes: &[u8]) -> String {
+    let literal = match bytes.first() {
+        Some(b'n') => "null",
+        Some(b't') => "true",
+        Some(b'f') => "false",
+        first => {
+            let first = first.map_or(' ', |byte| char::from(*byte));
+            return format!("invalid character {first:?} looking for beginning of value");
+        }
+    };
+    match literal.bytes().zip(bytes).find(|(expected, found)| expected != *found) {
+        Some((expected, found)) => format!(
+            "invalid character {:?} in literal {literal} (expecting {:?})",
+            char::from(*found),
+            char::from(expected)
+        ),
+        None => "unexpected end of JSON input".to_owned(),
+    }
 }

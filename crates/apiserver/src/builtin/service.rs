@@ -1,12 +1,12 @@
 //! Service.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::access::{
-    each_mut, fill, fill_text, flag, items, map_mut, number, present, remove, restore, same, text, texts,
-};
+use super::access::{each_mut, fill, fill_text, flag, items, map, map_mut, number, present, remove, restore};
+use super::access::{same, text, texts};
 use super::columns::{AGE, NAME, age, column, labels, name, wide};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::FieldError;
 use crate::names;
@@ -21,6 +21,10 @@ pub(super) struct Service;
 
 impl Strategy for Service {
     fn default(&self, object: &mut Value) {
+        tidy(object);
+        if map(object, "/spec/selector").is_some_and(Map::is_empty) {
+            remove(object, "/spec", "selector");
+        }
         let Some(spec) = map_mut(object, "spec") else { return };
         fill_text(spec, "sessionAffinity", "None");
         fill_text(spec, "type", "ClusterIP");
@@ -69,6 +73,7 @@ impl Strategy for Service {
         object["status"] = json!({"loadBalancer": {}});
         align_addresses(object, None);
         fill_families(object, None);
+        drop_unused_policy(object);
     }
 
     fn prepare_update(&self, object: &mut Value, old: &Value) {
@@ -77,6 +82,7 @@ impl Strategy for Service {
         align_addresses(object, Some(old));
         drop_for_type(object, old);
         fill_families(object, Some(old));
+        drop_unused_policy(object);
     }
 
     fn prepare_status_update(&self, object: &mut Value, old: &Value) {
@@ -200,7 +206,7 @@ fn fill_families(object: &mut Value, old: Option<&Value>) {
         return;
     }
     let headless = text(object, "/spec/clusterIP") == "None";
-    let selects = super::access::map(object, "/spec/selector").is_some_and(|selector| !selector.is_empty());
+    let selects = map(object, "/spec/selector").is_some_and(|selector| !selector.is_empty());
     let before = old.filter(|old| needs_address(old));
     let read = |field: &str| before.and_then(|old| present(old, &format!("/spec/{field}"))).cloned();
     let (policy, families) = (read("ipFamilyPolicy"), read("ipFamilies"));
@@ -284,6 +290,13 @@ fn drop_for_type(object: &mut Value, old: &Value) {
     }
     if externally_accessible(old) && !externally_accessible(object) && unchanged(object, "externalTrafficPolicy") {
         remove(object, "/spec", "externalTrafficPolicy");
+    }
+}
+
+/// A service that is only another name has no traffic to route.
+fn drop_unused_policy(object: &mut Value) {
+    if text(object, "/spec/type") == "ExternalName" {
+        remove(object, "/spec", "internalTrafficPolicy");
     }
 }
 

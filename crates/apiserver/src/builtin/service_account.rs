@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::access::{each_mut, items};
 use super::columns::{AGE, NAME, age, column, name};
+use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::FieldError;
 use crate::names;
@@ -12,6 +13,10 @@ use crate::names;
 pub(super) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
+    fn default(&self, object: &mut Value) {
+        tidy(object);
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         for secret in each_mut(object, "/secrets") {
             secret.retain(|key, _| key == "name");

@@ -37,7 +37,28 @@ pub fn validate_create(
     errors.extend(shared(object, &at));
     errors.extend(validate_finalizers(object, &at.child("finalizers")));
     errors.extend(managed_fields(object, &at.child("managedFields")));
+    if has_core_rules(object) {
+        for (index, finalizer) in finalizers(object).into_iter().enumerate() {
+            errors.extend(unqualified_finalizer(finalizer, &at.child("finalizers").index(index)));
+        }
+    }
     errors
+}
+
+/// Whether the kind is one of those whose finalizers Kubernetes wants to be known to it or qualified.
+fn has_core_rules(object: &Value) -> bool {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    match text("apiVersion") {
+        "v1" => text("kind") != "Event",
+        version => matches!(version, "rbac.authorization.k8s.io/v1" | "networking.k8s.io/v1" | "events.k8s.io/v1"),
+    }
+}
+
+/// What is wrong with a finalizer that nobody has put under a domain of theirs.
+pub fn unqualified_finalizer(finalizer: &str, path: &Path) -> Option<FieldError> {
+    let known = finalizer.contains('/') || matches!(finalizer, "kubernetes" | ORPHAN | FOREGROUND);
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    (!known).then(|| FieldError::invalid(path, finalizer, why))
 }
 
 /// What is wrong with a change of metadata.

@@ -42,10 +42,6 @@ pub(super) fn containers(pod: &Value, volumes: &BTreeSet<&str>, spec: &Path) -> 
             errors.push(FieldError::duplicate(&path.child("name"), text(container, "/name")));
         }
         errors.extend(handlers(container, &path));
-        if present(container, "/restartPolicy").is_some() {
-            let why = "may not be set for non-init containers";
-            errors.push(FieldError::forbidden(&path.child("restartPolicy"), why));
-        }
     }
     errors.extend(host_ports(list, &path));
     errors.extend(init_containers(pod, volumes, &spec.child("initContainers")));
@@ -68,9 +64,6 @@ fn init_containers(pod: &Value, volumes: &BTreeSet<&str>, at: &Path) -> Vec<Fiel
         let path = at.index(index);
         errors.extend(common(container, volumes, &path));
         let policy = text(container, "/restartPolicy");
-        if present(container, "/restartPolicy").is_some() && policy != "Always" {
-            errors.push(FieldError::not_supported(&path.child("restartPolicy"), policy, &["Always"]));
-        }
         let name = text(container, "/name");
         if !seen.insert(name) {
             errors.push(FieldError::duplicate(&path.child("name"), name));

@@ -3,12 +3,14 @@
 use serde_json::{Map, Value, json};
 
 use super::super::access::{each_mut, fill, fill_number, fill_text, flag, items, map_mut, text};
+use super::super::tidy::tidy;
 use super::resources::{canonicalise_lists, canonicalise_map};
 use crate::quantity::Quantity;
 
 const CONTAINER_LISTS: [&str; 3] = ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"];
 
 pub(super) fn pod(object: &mut Value) {
+    tidy(object);
     let host_network = flag(object, "/spec/hostNetwork");
     for list in CONTAINER_LISTS {
         let full = list != "/spec/ephemeralContainers";
@@ -55,12 +57,43 @@ fn status(object: &mut Value) {
             status.insert(many.to_owned(), json!([{"ip": first}]));
         }
     }
-    for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {
+    for condition in each_mut(object, "/status/conditions") {
+        fill(condition, "lastProbeTime", Value::Null);
+        fill(condition, "lastTransitionTime", Value::Null);
+    }
+    for list in ["/status/containerStatuses", "/status/initContainerStatuses", "/status/ephemeralContainerStatuses"] {
         for item in object.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            container_status(item);
             canonicalise_map(item.get_mut("allocatedResources"));
             canonicalise_lists(item.get_mut("resources"));
         }
     }
+}
+
+/// What the status of a container always shows.
+fn container_status(status: &mut Value) {
+    for (pointer, times) in [
+        ("/state/running", &["startedAt"][..]),
+        ("/state/terminated", &["startedAt", "finishedAt"]),
+        ("/lastState/running", &["startedAt"]),
+        ("/lastState/terminated", &["startedAt", "finishedAt"]),
+    ] {
+        if let Some(state) = status.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            times.iter().for_each(|time| fill(state, time, Value::Null));
+            if pointer.ends_with("terminated") {
+                fill(state, "exitCode", 0);
+            }
+        }
+    }
+    let Some(status) = status.as_object_mut() else { return };
+    for field in ["state", "lastState"] {
+        fill(status, field, json!({}));
+    }
+    for field in ["image", "imageID"] {
+        fill(status, field, "");
+    }
+    fill(status, "ready", false);
+    fill(status, "restartCount", 0);
 }
 
 fn container(item: &mut Value, full: bool, host_network: bool) {

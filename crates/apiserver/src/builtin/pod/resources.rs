@@ -106,6 +106,7 @@ fn name_errors(name: &str, path: &Path) -> Vec<FieldError> {
         names::qualified_name(name).into_iter().map(|why| FieldError::invalid(path, name, why)).collect();
     let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     if errors.is_empty() && !name.contains('/') && !standard {
+        errors.push(FieldError::invalid(path, name, "must be a standard resource type or fully qualified"));
         errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
     }
     errors

@@ -38,9 +38,9 @@ pub(super) fn pod(object: &Value) -> Vec<FieldError> {
     }
     let name = text(object, "/spec/os/name");
     if present(object, "/spec/os").is_some() && !matches!(name, "linux" | "windows") {
-        let path = spec.child("os").child("name");
+        let path = spec.child("os");
         errors.push(match name {
-            "" => FieldError::required(&path, "cannot be empty"),
+            "" => FieldError::required(&path.child("name"), "cannot be empty"),
             _ => FieldError::not_supported(&path, name, &["linux", "windows"]),
         });
     }

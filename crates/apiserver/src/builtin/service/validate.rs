@@ -384,7 +384,7 @@ fn traffic(object: &Value, spec: &Path) -> Vec<FieldError> {
     {
         errors.push(FieldError::not_supported(&path, policy, &["Cluster", "Local"]));
     }
-    const DISTRIBUTIONS: [&str; 1] = ["PreferClose"];
+    const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     if let Some(distribution) = present(object, "/spec/trafficDistribution").and_then(Value::as_str)
         && !DISTRIBUTIONS.contains(&distribution)
     {
