@@ -7,6 +7,7 @@ pub mod fields;
 pub mod json;
 pub mod managed;
 pub mod merge;
+pub mod strategic;
 
 mod typed;
 

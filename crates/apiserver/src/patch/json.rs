@@ -13,6 +13,9 @@ pub const OPERATIONS_MAX: usize = 10_000;
 /// The most bytes of JSON that `copy` may add, all operations together.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// The most levels of the result: what can be parsed can be stored and read back.
+const DEPTH_MAX: usize = 120;
+
 /// Applies a patch. `checked` is whether field validation is `Warn` or `Strict`: Kubernetes then decodes the patch with
 /// more care and words errors differently.
 pub fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
@@ -176,7 +179,22 @@ fn get<'a>(parent: &'a Value, key: &str) -> Option<Option<&'a Value>> {
     }
 }
 
+/// Whether a value would nest too deep at a path; recursion over the result must end.
+fn too_deep(path: &str, value: &Value) -> bool {
+    fn depth(value: &Value) -> usize {
+        match value {
+            Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+            Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+            _ => 0,
+        }
+    }
+    path.split('/').count() + depth(value) > DEPTH_MAX
+}
+
 fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    if too_deep(path, &value) {
+        return None;
+    }
     match find(document, path)? {
         (Value::Object(fields), key) => {
             fields.insert(key, value);
@@ -203,6 +221,9 @@ fn remove(document: &mut Value, path: &str) -> Option<Value> {
 }
 
 fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    if too_deep(path, &value) {
+        return None;
+    }
     let (parent, key) = find(document, path)?;
     match parent {
         Value::Object(fields) => {
