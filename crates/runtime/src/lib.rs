@@ -1,11 +1,16 @@
 //! Process plumbing: configuration, telemetry, tasks, clock, network seams, PKI and TLS.
 
+pub mod admin;
 pub mod clock;
+pub mod config;
 pub mod files;
+pub mod metrics;
 pub mod net;
 pub mod pki;
+pub mod readiness;
 pub mod shutdown;
 pub mod tasks;
+pub mod telemetry;
 pub mod tls;
 
 pub use clock::{Clock, ManualClock, SharedClock, SystemClock};

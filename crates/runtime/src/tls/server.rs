@@ -96,10 +96,10 @@ fn build(cert: &[u8], key: &[u8], client_ca: Option<&[u8]>, options: &ServerOpti
             let hints = client_ca.map(trusted).transpose()?.map(|trust| trust.roots().subjects()).unwrap_or_default();
             builder.with_client_cert_verifier(Arc::new(AskForCertificate { provider: provider(), hints }))
         }
-        verified => {
+        checked => {
             let bundle = client_ca.ok_or_else(|| Error::Verifier("none was given".to_owned()))?;
             let verifier = WebPkiClientVerifier::builder_with_provider(trusted(bundle)?.roots(), provider());
-            let verifier = if verified == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
+            let verifier = if checked == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
             builder.with_client_cert_verifier(verifier.build().map_err(|error| Error::Verifier(error.to_string()))?)
         }
     };
