@@ -1,4 +1,5 @@
 //! Every scripted sequence against a real kube-apiserver.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 #![expect(clippy::print_stderr, reason = "a skipped test must say why, and a difference where")]
 
 use std::path::Path;

@@ -162,6 +162,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tables read better with values")]
     fn check(records: Value, expected: Value) {
         let Value::Array(records) = records else { panic!("a list of records") };
         let literals = vec![("run-1".to_owned(), "<ns>".to_owned())];
