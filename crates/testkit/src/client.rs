@@ -22,7 +22,7 @@ use crate::endpoint::Endpoint;
 /// Idle connections kept for later requests.
 const IDLE_LIMIT: usize = 128;
 /// The longest an ordinary exchange may take.
-const EXCHANGE_LIMIT: Duration = Duration::from_secs(60);
+const EXCHANGE_LIMIT: Duration = Duration::from_mins(1);
 
 type Sender = SendRequest<Full<Bytes>>;
 

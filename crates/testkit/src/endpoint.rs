@@ -50,6 +50,7 @@ impl Endpoint {
     }
 
     /// The same server, called by nobody in particular.
+    #[must_use]
     pub fn anonymous(&self) -> Self {
         Self { client: None, ..self.clone() }
     }

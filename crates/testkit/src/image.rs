@@ -63,7 +63,8 @@ fn digest(blob: &[u8]) -> String {
 }
 
 fn hexadecimal(blob: &[u8]) -> String {
-    Sha256::digest(blob).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    Sha256::digest(blob).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Just enough of the ustar format: plain files and folders, all dated at the epoch and owned by root.

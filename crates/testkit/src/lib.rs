@@ -1,5 +1,6 @@
 //! Real peers on loopback, and the suites that hold Thane against them.
 
+pub mod bench;
 pub mod client;
 pub mod differential;
 pub mod endpoint;

@@ -3,6 +3,7 @@
 mod kubernetes;
 mod pki;
 mod process;
+mod thane;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result};
 
 pub use kubernetes::KubeApiServer;
 pub use process::Guarded;
+pub use thane::Thane;
 
 /// The folder that `make peers` fills.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ static CERTIFICATE: LazyLock<Regex> =
 static CLUSTER_ADDRESS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.98\.\d{1,3}\.\d{1,3}\b"));
 static VERSION_IN_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r#"(resourceVersion\\*":\\*"|current: |too old resource version: \d+ \(|StorageError: .*, ResourceVersion: )\d+"#,
+        r#"(in record \(|resourceVersion\\*":\\*"|current: |too old resource version: \d+ \(|StorageError: .*, ResourceVersion: )\d+"#,
     )
 });
 static ACCESS_VOLUME: LazyLock<Regex> = LazyLock::new(|| pattern(r"kube-api-access-[a-z0-9]{5}\b"));
@@ -162,6 +162,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tables read better with values")]
     fn check(records: Value, expected: Value) {
         let Value::Array(records) = records else { panic!("a list of records") };
         let literals = vec![("run-1".to_owned(), "<ns>".to_owned())];

@@ -14,7 +14,7 @@ use crate::client::HttpsClient;
 use crate::endpoint::Endpoint;
 
 /// The longest a part may take to come up on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(120);
+const START_LIMIT: Duration = Duration::from_mins(2);
 
 /// The programs that must be built.
 const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
@@ -126,7 +126,7 @@ fn last_words(root: &Path) -> String {
         let lines: Vec<&str> = log.lines().collect();
         let tail = &lines[lines.len().saturating_sub(8)..];
         if !tail.is_empty() {
-            text.push_str(&format!("--- {name}\n{}\n", tail.join("\n")));
+            text.extend(["--- ", name, "\n", &tail.join("\n"), "\n"]);
         }
     }
     text
