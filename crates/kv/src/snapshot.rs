@@ -97,11 +97,14 @@ impl ReadError {
 pub(crate) fn range(snapshot: &impl Snapshot, query: &Query) -> Result<Page, ReadError> {
     let current = snapshot.revision()?;
     let at = query.at.unwrap_or(current);
+    if at != current {
+        check_revision(snapshot, at, current)?;
+    }
     let mut collect = Collect::new(query, at);
     if query.end.as_ref().is_some_and(|end| *end <= query.start) {
         return Ok(collect.page);
     }
-    let past = if at == current { BTreeMap::new() } else { undo(snapshot, query, at, current)? };
+    let past = if at == current { BTreeMap::new() } else { undo(snapshot, query, at)? };
     let mut past = past.into_iter().peekable();
     snapshot.scan(&query.start, query.end.as_deref(), &mut |found| {
         while let Some((_, entry)) = past.next_if(|(key, _)| key.as_ref() < found.key()) {
@@ -128,13 +131,7 @@ pub(crate) fn range(snapshot: &impl Snapshot, query: &Query) -> Result<Page, Rea
 }
 
 /// What each key of the query that changed after `at` was at that revision: the previous entry of its first change.
-fn undo(
-    snapshot: &impl Snapshot,
-    query: &Query,
-    at: Revision,
-    current: Revision,
-) -> Result<BTreeMap<Bytes, Option<Entry>>, ReadError> {
-    check_revision(snapshot, at, current)?;
+fn undo(snapshot: &impl Snapshot, query: &Query, at: Revision) -> Result<BTreeMap<Bytes, Option<Entry>>, Fault> {
     let mut past: BTreeMap<Bytes, Option<Entry>> = BTreeMap::new();
     snapshot.changes(at, &mut |revision, logged| {
         let mut fresh = Vec::new();
