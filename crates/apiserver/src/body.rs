@@ -50,9 +50,7 @@ pub fn decode(headers: &HeaderMap, bytes: &Bytes) -> Result<Decoded, Failure> {
     match Content::of(headers) {
         Ok(Content::Json) => json(bytes),
         Ok(Content::Yaml) => yaml(bytes),
-        Ok(Content::Protobuf) => {
-            crate::protobuf::decode(bytes).map(|value| Decoded { value, duplicates: Vec::new() })
-        }
+        Ok(Content::Protobuf) => crate::protobuf::decode(bytes).map(|value| Decoded { value, duplicates: Vec::new() }),
         _ => Err(media::unsupported(media::OBJECT_TYPES)),
     }
 }
@@ -60,9 +58,8 @@ pub fn decode(headers: &HeaderMap, bytes: &Bytes) -> Result<Decoded, Failure> {
 /// Decodes JSON with the wording of Go's decoder for the common mistakes.
 pub fn json(bytes: &[u8]) -> Result<Decoded, Failure> {
     let mut duplicates = Vec::new();
-    let value = duplicate::parse(bytes, &mut duplicates).map_err(|why| {
-        Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
-    })?;
+    let value = duplicate::parse(bytes, &mut duplicates)
+        .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
     Ok(Decoded { value, duplicates })
 }
 
@@ -71,8 +68,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, Failure> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
         return json(bytes);
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Failure::bad_request("error decoding YAML: invalid UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| Failure::bad_request("error decoding YAML: invalid UTF-8"))?;
     let value = serde_saphyr::from_str::<Value>(text)
         .map_err(|error| Failure::bad_request(format!("error decoding YAML: {}", first_line(&error.to_string()))))?;
     Ok(Decoded { value, duplicates: Vec::new() })
@@ -98,7 +94,8 @@ mod duplicate {
         let seen = RefCell::new(Vec::new());
         let path = RefCell::new(String::new());
         let mut reader = serde_json::Deserializer::from_str(text);
-        let value = Node { path: &path, found: &seen }.deserialize(&mut reader).map_err(|error| go_words(&error, text))?;
+        let value =
+            Node { path: &path, found: &seen }.deserialize(&mut reader).map_err(|error| go_words(&error, text))?;
         reader.end().map_err(|error| go_words(&error, text))?;
         *found = seen.into_inner();
         Ok(value)
@@ -113,7 +110,10 @@ mod duplicate {
             + error.column().saturating_sub(1);
         let shown = text.get(offset..).and_then(|rest| rest.chars().next());
         match shown {
-            Some(c) if error.to_string().starts_with("expected value") || error.to_string().starts_with("expected ident") => {
+            Some(c)
+                if error.to_string().starts_with("expected value")
+                    || error.to_string().starts_with("expected ident") =>
+            {
                 format!("invalid character {c:?} looking for beginning of value")
             }
             Some(c) if error.to_string().starts_with("key must be a string") => {

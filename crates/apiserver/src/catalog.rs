@@ -107,9 +107,8 @@ fn version_rank(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
         let (stage, minor) = match &rest[digits..] {
             "" => (3, 0),
             tail => {
-                let (stage, number) = tail.strip_prefix("beta").map(|n| (2, n)).or_else(|| {
-                    tail.strip_prefix("alpha").map(|n| (1, n))
-                })?;
+                let (stage, number) =
+                    tail.strip_prefix("beta").map(|n| (2, n)).or_else(|| tail.strip_prefix("alpha").map(|n| (1, n)))?;
                 (stage, number.parse().ok()?)
             }
         };

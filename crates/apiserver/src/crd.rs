@@ -19,7 +19,7 @@ use crate::schema::names as rules;
 
 pub use jsonpath::JsonPath;
 pub use kind::{Column, CustomKind, Scale, Version};
-pub use names::{Names, accept, establish};
+pub use names::{Names, accept, establish, terminate};
 
 #[cfg(test)]
 mod tests;

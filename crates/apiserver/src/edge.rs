@@ -65,7 +65,9 @@ async fn connection(server: ApiServer, stream: BoxIo, peer: SocketAddr, edge: Ed
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let certificate = (!chain.is_empty())
         .then(|| edge.clients.verify_client(chain, edge.clock.now()))
-        .and_then(|verdict| verdict.inspect_err(|error| tracing::debug!(%error, %peer, "client certificate refused")).ok())
+        .and_then(|verdict| {
+            verdict.inspect_err(|error| tracing::debug!(%error, %peer, "client certificate refused")).ok()
+        })
         .map(|_| Bytes::copy_from_slice(&chain[0]));
     let origin = Origin::Connection { certificate, peer };
     let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {

@@ -157,6 +157,10 @@ mod tests {
         assert_eq!(accepted("application/vnd.kubernetes.protobuf"), Ok(Accepted::default()));
         assert_eq!(accepted("text/html"), Err(406));
         assert_eq!(accepted("application/yaml").unwrap().encoding, Encoding::Yaml);
-        assert!(accepted("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").unwrap().aggregated_discovery);
+        assert!(
+            accepted("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+                .unwrap()
+                .aggregated_discovery
+        );
     }
 }

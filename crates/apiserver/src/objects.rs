@@ -112,8 +112,11 @@ impl Objects {
                 format!("the object is {} bytes and may be at most {}", json.len(), self.object_bytes_max),
             ));
         }
-        let value =
-            if kind.is_secret() { self.encryption.seal(&key, json.clone()).map_err(Failure::internal)? } else { json.clone() };
+        let value = if kind.is_secret() {
+            self.encryption.seal(&key, json.clone()).map_err(Failure::internal)?
+        } else {
+            json.clone()
+        };
         let put = Mutation::Put { key: key.clone(), value, lease: None };
         match self.swap(kind, key, revision, put).await? {
             Ok(revision) => Ok(Swap::Done(Stored { revision, json })),
@@ -252,9 +255,7 @@ pub fn storage_failure(error: thane_kv::Error) -> Failure {
                 Some(Box::new(crate::failure::Details { retry_after_seconds: Some(1), ..Default::default() }));
             failure
         }
-        thane_kv::Error::Compacted { .. } => {
-            Failure::expired("The resourceVersion for the provided list is too old.")
-        }
+        thane_kv::Error::Compacted { .. } => Failure::expired("The resourceVersion for the provided list is too old."),
         error => Failure::internal(error),
     }
 }

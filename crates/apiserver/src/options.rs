@@ -147,9 +147,7 @@ impl ListOptions {
                 errors.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
             }
             if rule == VersionMatch::Exact && self.resource_version == Some(0) {
-                errors.push(forbidden(
-                    "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
-                ));
+                errors.push(forbidden("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""));
             }
         }
         errors
@@ -208,9 +206,10 @@ pub fn resource_version(text: Option<&str>) -> Result<Option<u64>, Failure> {
 fn number(query: &Query, key: &str) -> Result<Option<i64>, Failure> {
     match query.first(key) {
         None | Some("") => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|_| {
-            Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        }),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
     }
 }
 
@@ -250,7 +249,11 @@ impl DeleteOptions {
             options.dry_run = dry_run(dry.into_iter(), &mut errors);
             options.uid = body["preconditions"]["uid"].as_str().map(str::to_owned);
             options.resource_version = body["preconditions"]["resourceVersion"].as_str().map(str::to_owned);
-            (body["gracePeriodSeconds"].as_i64(), body["propagationPolicy"].as_str(), body["orphanDependents"].as_bool())
+            (
+                body["gracePeriodSeconds"].as_i64(),
+                body["propagationPolicy"].as_str(),
+                body["orphanDependents"].as_bool(),
+            )
         } else {
             options.dry_run = dry_run(query.all("dryRun"), &mut errors);
             let orphan = query.first("orphanDependents").map(|_| query.flag("orphanDependents"));

@@ -91,13 +91,16 @@ impl ResourceType {
         served
             .map(|version| {
                 let others = versions.iter().filter(|other| other.name != version.name);
-                Self::custom_version(definition, Custom {
-                    version: version.clone(),
-                    other_versions: others
-                        .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
-                        .collect(),
-                    has_defaults: version.schema.has_defaults(),
-                })
+                Self::custom_version(
+                    definition,
+                    Custom {
+                        version: version.clone(),
+                        other_versions: others
+                            .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
+                            .collect(),
+                        has_defaults: version.schema.has_defaults(),
+                    },
+                )
             })
             .collect()
     }
@@ -245,7 +248,9 @@ impl ResourceType {
                 }
             }
             Behaviour::Custom(_) => {
-                if self.status && let Some(fields) = object.as_object_mut() {
+                if self.status
+                    && let Some(fields) = object.as_object_mut()
+                {
                     fields.remove("status");
                 }
                 object["metadata"]["generation"] = json!(1);

@@ -83,6 +83,7 @@ pub(super) fn kind_of(server: &Inner, key: &[u8]) -> Option<Arc<ResourceType>> {
 }
 
 fn meta(server: &Inner, kind: &ResourceType, entry: &Entry) -> Option<Meta> {
-    let stored = server.objects.open(kind, entry).inspect_err(|failure| tracing::error!(%failure, "unreadable object")).ok()?;
+    let stored =
+        server.objects.open(kind, entry).inspect_err(|failure| tracing::error!(%failure, "unreadable object")).ok()?;
     serde_json::from_slice::<Partial>(stored.bytes()).ok().map(|partial| partial.metadata)
 }

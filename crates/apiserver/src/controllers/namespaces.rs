@@ -99,7 +99,9 @@ async fn empty(server: &Inner, namespace: &str) -> Result<usize> {
             let stored = server.objects.open(&kind, entry)?;
             let name = metadata::name(&stored.value(&kind)?).to_owned();
             let now = server.clock.now();
-            match remove_object(&server.objects, &kind, namespace, &name, &DeleteOptions::default(), Some(stored), now).await {
+            match remove_object(&server.objects, &kind, namespace, &name, &DeleteOptions::default(), Some(stored), now)
+                .await
+            {
                 Ok(Deletion::Gone(_)) => {}
                 Ok(Deletion::Marked(_)) => left += 1,
                 Err(Failure { code: 404, .. }) => {}

@@ -1,5 +1,6 @@
 //! What every cluster has from the start.
 
+use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::edit::{edit, ensure};
@@ -13,19 +14,16 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// Creates the first namespaces and the default roles, and completes those of an older version.
 pub(super) async fn seed(server: &Inner) -> Result<()> {
     let namespaces = server.catalog.builtin("", "namespaces");
-    for object in bootstrap::namespaces() {
-        ensure(server, &namespaces, "", object).await?;
-    }
-    for (plural, objects) in [
+    // at once, so that they share commits
+    try_join_all(bootstrap::namespaces().into_iter().map(|object| ensure(server, &namespaces, "", object))).await?;
+    let roles = [
         ("clusterroles", bootstrap::cluster_roles()),
         ("clusterrolebindings", bootstrap::cluster_role_bindings()),
         ("roles", bootstrap::roles()),
         ("rolebindings", bootstrap::role_bindings()),
-    ] {
-        for object in objects {
-            seed_role(server, plural, object).await?;
-        }
-    }
+    ];
+    let all = roles.into_iter().flat_map(|(plural, objects)| objects.into_iter().map(move |object| (plural, object)));
+    try_join_all(all.map(|(plural, object)| seed_role(server, plural, object))).await?;
     Ok(())
 }
 

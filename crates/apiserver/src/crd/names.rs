@@ -140,3 +140,9 @@ fn set(crd: &mut Value, kind: &str, status: &str, reason: &str, message: &str, n
         }
     }
 }
+
+/// Marks a definition whose deletion was asked for.
+pub fn terminate(crd: &mut Value, now: Timestamp) {
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set(crd, "Terminating", "True", "InstanceDeletionPending", message, now);
+}

@@ -57,9 +57,9 @@ fn current(paths: &Paths, authority: &Authority, wanted: &Request, now: Timestam
     if paths.exist() {
         let identity = store::load(paths)?;
         let details = inspect(&identity.cert_pem)?;
-        let serves = details.first().is_some_and(|leaf| {
-            !leaf.renewal_due(now) && wanted.names.iter().all(|name| leaf.names.contains(name))
-        });
+        let serves = details
+            .first()
+            .is_some_and(|leaf| !leaf.renewal_due(now) && wanted.names.iter().all(|name| leaf.names.contains(name)));
         if serves {
             return Ok(identity);
         }

@@ -112,6 +112,15 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// Whether a default stands anywhere in the tree.
+    pub fn has_defaults(&self) -> bool {
+        let below = |link: &Link| matches!(link, Link::Here(node) if node.has_defaults());
+        self.default.is_some()
+            || self.properties.values().any(below)
+            || self.additional.as_ref().is_some_and(below)
+            || self.items.as_ref().is_some_and(below)
+    }
+
     /// The schema of field `name` of an object, if the object may have it.
     pub fn field(&self, name: &str) -> Option<Arc<Schema>> {
         self.properties.get(name).or(self.additional.as_ref()).map(Link::get)

@@ -14,11 +14,11 @@ use super::{Inner, Origin, paths, resources};
 use crate::audit::Record;
 use crate::authn::{Claims, Found, Identity, Reference, TokenError, impersonation};
 use crate::authz::{Action, User, forbidden};
+use crate::body;
 use crate::failure::{Failure, Result};
 use crate::media::Accepted;
 use crate::request::{Query, RequestInfo};
 use crate::response::{self, Answer};
-use crate::body;
 
 /// A request that passed authentication, before its body is read.
 pub(super) struct Admitted<'a> {

@@ -8,10 +8,10 @@ use crate::failure::{Failure, Result};
 use crate::metadata;
 use crate::objects::Swap;
 use crate::options::{FieldValidation, WriteOptions};
-use crate::resource::ResourceType;
-use crate::response::Answer;
 use crate::patch::apply::track_update;
 use crate::patch::managed::manager_from_user_agent;
+use crate::resource::ResourceType;
+use crate::response::Answer;
 use crate::{body, random, schema};
 
 /// How often a generated name is tried again when it is taken.
@@ -69,7 +69,8 @@ fn check_type(kind: &ResourceType, object: &Value, body: &[u8]) -> Result<()> {
         return Ok(());
     }
     let (group, version) = found_version.rsplit_once('/').unwrap_or(("", found_version));
-    let (shown_group, shown_version) = if found_version.is_empty() { (kind.group.as_str(), kind.version.as_str()) } else { (group, version) };
+    let (shown_group, shown_version) =
+        if found_version.is_empty() { (kind.group.as_str(), kind.version.as_str()) } else { (group, version) };
     let shown_kind = if found_kind.is_empty() { kind.kind.as_str() } else { found_kind };
     if kind.is_custom() {
         return Err(Failure::bad_request(format!(
@@ -206,7 +207,8 @@ pub fn drop_empty(meta: &mut serde_json::Map<String, Value>) {
 
 fn validate(call: &Call<'_>, object: &Value) -> Result<()> {
     let kind = &call.kind;
-    let mut errors = metadata::validate_create(object, kind.namespaced, |name, prefix| kind.name_errors(object, name, prefix));
+    let mut errors =
+        metadata::validate_create(object, kind.namespaced, |name, prefix| kind.name_errors(object, name, prefix));
     errors.extend(kind.validate(object));
     if errors.is_empty() {
         Ok(())

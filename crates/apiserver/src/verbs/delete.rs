@@ -68,8 +68,7 @@ fn answer(call: &Call<'_>, gone: &Stored) -> Result<Answer> {
     if !call.kind.group.is_empty() {
         details["group"] = call.kind.group.as_str().into();
     }
-    let status =
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
     Ok(response::value(200, &status, call.accepted.encoding))
 }
 
@@ -110,12 +109,7 @@ pub async fn collection(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Removes the named object of the call's namespace.
-pub async fn remove(
-    call: &Call<'_>,
-    name: &str,
-    options: &DeleteOptions,
-    known: Option<Stored>,
-) -> Result<Deletion> {
+pub async fn remove(call: &Call<'_>, name: &str, options: &DeleteOptions, known: Option<Stored>) -> Result<Deletion> {
     remove_in(call, call.namespace(), name, options, known).await
 }
 
@@ -149,12 +143,10 @@ pub async fn remove_object(
         let object = stored.value(kind)?;
         check_preconditions(kind, options, &object)?;
         let swap = match mark(kind, &object, options, now) {
-            Plan::Remove => {
-                match objects.delete(kind, namespace, name, &stored).await? {
-                    Swap::Done(gone) => return Ok(Deletion::Gone(gone)),
-                    lost @ Swap::Lost(_) => lost,
-                }
-            }
+            Plan::Remove => match objects.delete(kind, namespace, name, &stored).await? {
+                Swap::Done(gone) => return Ok(Deletion::Gone(gone)),
+                lost @ Swap::Lost(_) => lost,
+            },
             Plan::Leave => return Ok(Deletion::Marked(stored)),
             Plan::Mark(mut marked) => {
                 kind.on_write(&mut marked);
@@ -257,9 +249,11 @@ fn finalizers_after(kind: &ResourceType, object: &Value, options: &DeleteOptions
             Some(Propagation::Foreground) => Some(FOREGROUND),
             Some(Propagation::Background) => None,
             // without a policy what the object carries decides
-            None => finalizers.iter().map(String::as_str).find(|name| matches!(*name, ORPHAN | FOREGROUND)).map(
-                |name| if name == ORPHAN { ORPHAN } else { FOREGROUND },
-            ),
+            None => finalizers
+                .iter()
+                .map(String::as_str)
+                .find(|name| matches!(*name, ORPHAN | FOREGROUND))
+                .map(|name| if name == ORPHAN { ORPHAN } else { FOREGROUND }),
         };
         finalizers.retain(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND));
         finalizers.extend(wanted.map(str::to_owned));

@@ -157,7 +157,8 @@ pub async fn wait_for_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
     if wanted <= current {
         return Ok(());
     }
-    let mut failure = Failure::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
+    let mut failure =
+        Failure::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
     failure.details = Some(Box::new(Details {
         causes: vec![Cause {
             reason: "ResourceVersionTooLarge",
@@ -184,7 +185,10 @@ fn parse_token(token: &str, prefix: &Bytes) -> Result<(Option<u64>, Bytes)> {
         .map_err(|_| bad("illegal base64 data at input byte 0".to_owned()))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
     if value["v"] != "meta.k8s.io/v1" {
-        return Err(bad(format!("server does not recognize this encoded version {}", value["v"].as_str().unwrap_or_default())));
+        return Err(bad(format!(
+            "server does not recognize this encoded version {}",
+            value["v"].as_str().unwrap_or_default()
+        )));
     }
     let start = value["start"].as_str().unwrap_or_default();
     if start.is_empty() {
@@ -194,7 +198,9 @@ fn parse_token(token: &str, prefix: &Bytes) -> Result<(Option<u64>, Bytes)> {
         return Err(bad(start.to_owned()));
     }
     let revision = match value["rv"].as_i64() {
-        Some(0) | None => return Err(bad("incorrect encoded start resourceVersion 0 (version meta.k8s.io/v1)".to_owned())),
+        Some(0) | None => {
+            return Err(bad("incorrect encoded start resourceVersion 0 (version meta.k8s.io/v1)".to_owned()));
+        }
         Some(-1) => None,
         Some(revision) => u64::try_from(revision).ok(),
     };

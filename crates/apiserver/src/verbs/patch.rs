@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::Call;
-use super::update::{Change, Part, change};
 use super::create;
+use super::update::{Change, Part, change};
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::media::{self, Content};

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::Call;
 use super::delete::{self, Deletion};
 use super::update::{Change, Part, change};
-use super::Call;
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::options::{DeleteOptions, WriteOptions};

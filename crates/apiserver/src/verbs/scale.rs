@@ -63,7 +63,10 @@ fn wanted(call: &Call<'_>, current: &Value) -> Result<Value> {
 
 fn scale_of(object: &Value, paths: &Scale) -> Result<Value> {
     let Some(replicas) = at(object, &paths.spec_replicas) else {
-        return Err(Failure::internal(format!("the spec replicas field \".{}\" does not exist", paths.spec_replicas.join("."))));
+        return Err(Failure::internal(format!(
+            "the spec replicas field \".{}\" does not exist",
+            paths.spec_replicas.join(".")
+        )));
     };
     let mut status = json!({ "replicas": at(object, &paths.status_replicas).and_then(Value::as_i64).unwrap_or(0) });
     if let Some(path) = &paths.label_selector

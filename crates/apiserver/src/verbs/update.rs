@@ -146,7 +146,8 @@ fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bo
     }
     if wanted.parse::<u64>().is_err() {
         let why = format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax");
-        let error = crate::field::FieldError::invalid(&crate::field::Path::new("metadata.resourceVersion"), wanted, why);
+        let error =
+            crate::field::FieldError::invalid(&crate::field::Path::new("metadata.resourceVersion"), wanted, why);
         return Err(Failure::invalid(&call.kind.group, &call.kind.kind, &call.info.name, &[error]));
     }
     if wanted != metadata::resource_version(old) {
@@ -161,10 +162,8 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     let kind = &call.kind;
     let uid = metadata::uid(&object);
     if !uid.is_empty() && uid != metadata::uid(old) {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            metadata::uid(old)
-        );
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
         return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
     }
     if !applied && part != Part::Finalize {
@@ -243,11 +242,12 @@ async fn create_instead(
     }
     let Change { object, applied } = make(None)?;
     if !metadata::uid(&object).is_empty() {
-        let why = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: ",
-            metadata::uid(&object)
-        );
+        let why = format!("Precondition failed: UID in precondition: {}, UID in object meta: ", metadata::uid(&object));
         return Err(Failure::conflict(&call.kind.group, &call.kind.plural, &call.info.name, &why));
     }
-    if applied { create::insert_applied(call, options, object).await } else { create::insert(call, options, object).await }
+    if applied {
+        create::insert_applied(call, options, object).await
+    } else {
+        create::insert(call, options, object).await
+    }
 }

@@ -77,7 +77,9 @@ pub async fn watch(call: &Call<'_>) -> Result<Answer> {
         Ok(source) => source,
         Err(error) => return Ok(response::stream(futures::stream::iter([error_line(&ended(error, wanted))]))),
     };
-    let life = options.timeout_seconds.unwrap_or_else(|| LIFE_MIN_SECONDS + u64::from(rand::random::<u16>()) % LIFE_MIN_SECONDS);
+    let life = options
+        .timeout_seconds
+        .unwrap_or_else(|| LIFE_MIN_SECONDS + u64::from(rand::random::<u16>()) % LIFE_MIN_SECONDS);
     let end = Instant::now() + Duration::from_secs(life);
     let watcher = Watcher {
         feed,
@@ -212,7 +214,11 @@ impl Feed {
     /// What a change is to this client: something may come into or go out of its selection.
     fn event(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<()> {
         let new = event.entry.as_ref().map(|entry| self.objects().open(&self.kind, entry)).transpose()?;
-        let old = event.previous.as_ref().map(|entry| self.objects().open_at(&self.kind, entry, event.revision)).transpose()?;
+        let old = event
+            .previous
+            .as_ref()
+            .map(|entry| self.objects().open_at(&self.kind, entry, event.revision))
+            .transpose()?;
         let (is, was) = if self.filter.is_open() {
             (new.is_some(), old.is_some())
         } else {
