@@ -1,0 +1,71 @@
+use super::*;
+use crate::builtin::kinds;
+
+fn now() -> Timestamp {
+    "2026-01-01T01:00:00Z".parse().unwrap()
+}
+
+#[test]
+fn custom_cells() {
+    let columns = [
+        json!({"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}),
+        json!({"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}),
+        json!({"name": "Since", "type": "date", "jsonPath": ".status.since", "priority": 1, "description": "d"}),
+        json!({"name": "Bad", "type": "date", "jsonPath": ".spec.text"}),
+        json!({"name": "On", "type": "boolean", "jsonPath": ".spec.on"}),
+        json!({"name": "Share", "type": "number", "jsonPath": ".spec.share"}),
+        json!({"name": "Whole", "type": "integer", "jsonPath": ".spec.share"}),
+        json!({"name": "Map", "type": "string", "jsonPath": ".spec.map"}),
+        json!({"name": "Wrong", "type": "integer", "jsonPath": ".spec.text"}),
+        json!({"name": "Missing", "type": "string", "jsonPath": ".spec.none"}),
+        json!({"name": "Null", "type": "string", "jsonPath": ".spec.null"}),
+    ];
+    let object = json!({
+        "metadata": {"name": "a"},
+        "spec": {"replicas": 3, "on": true, "share": 1.5, "map": {"a": [1]}, "text": "t", "null": null},
+        "status": {"since": "2026-01-01T00:00:00Z", "conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let printer = Printer::new(&columns).unwrap();
+    let expected = json!(["a", 3, "True", "60m", "<invalid>", true, 1.5, 1, "{\"a\":[1]}", null, null, "<no value>"]);
+    assert_eq!(Value::Array(printer.cells(&object, now())), expected);
+    assert_eq!(printer.definitions()[3]["description"], "d");
+    assert_eq!(
+        printer.definitions()[1]["description"],
+        "Custom resource definition column (in JSONPath format): .spec.replicas"
+    );
+}
+
+#[test]
+fn custom_resources_show_their_age_by_default() {
+    let printer = Printer::new(&[]).unwrap();
+    let object = json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:59:00Z"}});
+    assert_eq!(printer.cells(&object, now()), [json!("a"), json!("60s")]);
+    assert_eq!(Printer::new(&[json!({"jsonPath": ".a["})]).unwrap_err(), "unrecognized column definition \".a[\"");
+}
+
+#[test]
+fn tables() {
+    let kind = kinds().iter().find(|kind| kind.kind == "Secret").unwrap();
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "a", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "type": "Opaque",
+        "data": {"x": "AAAA"},
+    });
+    let make = |include, headers| {
+        table(Rows::Builtin(kind.strategy), [&object], single_metadata(&object), include, headers, now())
+    };
+    let full = make(Include::Metadata, true);
+    assert_eq!(full["metadata"], json!({"resourceVersion": "7"}));
+    assert_eq!(full["columnDefinitions"][0]["format"], "name");
+    assert_eq!(full["rows"][0]["cells"], json!(["a", "Opaque", 1, "60m"]));
+    assert_eq!(full["rows"][0]["object"], partial(&object));
+    assert_eq!(full["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(make(Include::None, true)["rows"][0]["object"], Value::Null);
+    assert_eq!(make(Include::Object, false)["rows"][0]["object"], object);
+    assert_eq!(make(Include::Object, false)["columnDefinitions"], Value::Null);
+    assert_eq!((Include::parse("Object"), Include::parse("x")), (Some(Include::Object), None));
+    let list = partial_list([&object], json!({"resourceVersion": "9"}));
+    assert_eq!(list["items"][0]["metadata"]["name"], "a");
+}
