@@ -5,4 +5,5 @@ pub mod builtin;
 pub mod failure;
 pub mod field;
 pub mod patch;
+pub mod protobuf;
 pub mod schema;
