@@ -61,7 +61,7 @@ fn block_on(global: &Global, command: impl Future<Output = Result<(), Failure>>)
     let mut logs = settings::load(global, Flags::new())?;
     if logs.rows().iter().any(|row| row.key == "log.level" && row.origin == "default") {
         // A person who asked for a list does not want the log of how it was fetched.
-        "error".clone_into(&mut logs.value.log.level);
+        "error,kube_client=off".clone_into(&mut logs.value.log.level);
     }
     thane_runtime::telemetry::init(&logs.value.log)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -78,7 +78,11 @@ impl Failure {
 
 impl From<config::Error> for Failure {
     fn from(error: config::Error) -> Self {
-        Self::new(code::CONFIG_INVALID, error.to_string())
+        let failure = Self::new(code::CONFIG_INVALID, error.to_string());
+        match error {
+            config::Error::Read { .. } => failure.with_hint("check the path that --config or THANE_CONFIG gives"),
+            _ => failure,
+        }
     }
 }
 

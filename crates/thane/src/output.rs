@@ -11,9 +11,7 @@ use crate::failure::Failure;
 /// Forms of structured output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Structured {
-    /// JSON
     Json,
-    /// YAML
     Yaml,
 }
 

@@ -23,6 +23,7 @@ use crate::output::{print, tell};
 /// Delete objects
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 #[derive(Debug, Args)]
+#[command(override_usage = "thane delete [OPTIONS] <KIND> [NAME]...\n       thane delete [OPTIONS] --filename <FILE>")]
 pub(crate) struct Delete {
     #[command(flatten)]
     selection: Option<Selection>,

@@ -21,6 +21,9 @@ pub(crate) struct Get {
     /// Form of the output
     #[arg(short, long, value_name = "FORM")]
     output: Option<Form>,
+    /// Keep metadata.managedFields in JSON and YAML
+    #[arg(long)]
+    show_managed_fields: bool,
     /// Show changes after the list
     #[arg(short, long)]
     watch: bool,
@@ -122,7 +125,7 @@ impl Get {
         }
         let mut answers = Vec::new();
         for target in targets {
-            answers.push((target, target.fetch(session).await?));
+            answers.push((target, self.tidy(target.fetch(session).await?)));
         }
         if form == Form::Name {
             return print(&answers.iter().flat_map(|(target, answer)| names(target, answer)).collect::<String>());
@@ -136,6 +139,22 @@ impl Get {
         print_structured(&list, structured)
     }
 
+    /// Leaves out who set which field, as kubectl does.
+    fn tidy(&self, mut answer: Value) -> Value {
+        let strip = |object: &mut Value| {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("managedFields");
+            }
+        };
+        if !self.show_managed_fields {
+            match answer.get_mut("items").and_then(Value::as_array_mut) {
+                Some(items) => items.iter_mut().for_each(strip),
+                None => strip(&mut answer),
+            }
+        }
+        answer
+    }
+
     async fn follow_objects(&self, session: &Session, target: &Target, form: Form) -> Result<(), Failure> {
         let show = |object: &Value| match form.structured() {
             Some(Structured::Yaml) => print(&format!("---\n{}", structured(object, Structured::Yaml)?)),
@@ -146,10 +165,11 @@ impl Get {
             let answer = target.fetch(session).await?;
             let version = stream::version_of(&answer).unwrap_or_default();
             for object in items(answer) {
-                show(&object)?;
+                show(&self.tidy(object))?;
             }
-            let end =
-                stream::follow(session, target, version, false, |_, object| show(&object).map(ControlFlow::Continue));
+            let end = stream::follow(session, target, version, false, |_, object| {
+                show(&self.tidy(object)).map(ControlFlow::Continue)
+            });
             if end.await? == End::Enough {
                 return Ok(());
             }

@@ -10,7 +10,12 @@ use super::Failure;
 
 impl From<KubeconfigError> for Failure {
     fn from(error: KubeconfigError) -> Self {
-        Self::new(code::KUBECONFIG_UNUSABLE, chain(&error))
+        let message = match &error {
+            // Only the reason: a picture of the place does not fit into a line.
+            KubeconfigError::Parse(reason) => format!("not a kubeconfig: {}", reason.without_snippet()),
+            other => chain(other),
+        };
+        Self::new(code::KUBECONFIG_UNUSABLE, message)
     }
 }
 

@@ -66,7 +66,7 @@ impl Connection {
 
     fn read(&self) -> Result<Kubeconfig, Failure> {
         if let Some(path) = &self.kubeconfig {
-            return Ok(Kubeconfig::read_from(path)?);
+            return read_file(path);
         }
         if let Some(kubeconfig) = Kubeconfig::from_env()? {
             return Ok(kubeconfig);
@@ -77,8 +77,17 @@ impl Connection {
                 format!("neither --kubeconfig nor $KUBECONFIG is set, and there is no {DEFAULT_KUBECONFIG} here");
             return Err(Failure::new(code::KUBECONFIG_UNUSABLE, message));
         }
-        Ok(Kubeconfig::read_from(default)?)
+        read_file(default)
     }
+}
+
+fn read_file(path: &Path) -> Result<Kubeconfig, Failure> {
+    Kubeconfig::read_from(path).map_err(|error| match error {
+        kube::config::KubeconfigError::ReadConfig(reason, path) => {
+            Failure::new(code::KUBECONFIG_UNUSABLE, format!("{}: {reason}", path.display()))
+        }
+        other => Failure::from(other).about(&path.display().to_string()),
+    })
 }
 
 impl Session {

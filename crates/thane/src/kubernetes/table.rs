@@ -1,19 +1,28 @@
 //! Tables as the server prepared them, set to fit the terminal.
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table as Grid, Width};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// Between columns, as kubectl has it.
 const GAP: u16 = 3;
+/// Room for the longest kind of change.
+const EVENT_WIDTH: u16 = 8;
 
 /// A `meta.k8s.io/v1` Table.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Table {
     pub(crate) metadata: TableMeta,
+    /// Null after the first part of a watch.
+    #[serde(deserialize_with = "null_is_empty")]
     pub(crate) column_definitions: Vec<Column>,
+    #[serde(deserialize_with = "null_is_empty")]
     pub(crate) rows: Vec<Row>,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -66,6 +75,9 @@ impl Printer {
     pub(crate) fn print(&mut self, table: &Table, event: Option<&str>) -> String {
         if !table.column_definitions.is_empty() {
             self.columns.clone_from(&table.column_definitions);
+        }
+        if event.is_some() && self.widths.is_empty() {
+            self.widths.push(EVENT_WIDTH);
         }
         let rows: Vec<Vec<String>> = table.rows.iter().map(|row| self.cells(row, event)).collect();
         let header = (!self.header_done).then(|| self.header(event.is_some()));
@@ -180,10 +192,13 @@ mod tests {
     fn later_parts_line_up_and_have_no_header() {
         let mut printer = Printer::new(Look::default());
         printer.print(&two(), None);
-        let later = Table { column_definitions: Vec::new(), ..table(&json!([{"cells": ["x", 2, "n"]}])) };
+        let later: Table =
+            serde_json::from_value(json!({"columnDefinitions": null, "rows": [{"cells": ["x", 2, "n"]}]})).unwrap();
         assert_eq!(printer.print(&later, None), "x          2\n");
+        assert_eq!(printer.print(&serde_json::from_value(json!({"rows": null})).unwrap(), None), "");
         let mut printer = Printer::new(Look::default());
-        assert_eq!(printer.print(&later, Some("ADDED")), "EVENT\nADDED\n");
+        assert_eq!(printer.print(&two(), Some("ADDED")).lines().next(), Some("EVENT      NAME       READY"));
+        assert_eq!(printer.print(&later, Some("MODIFIED")), "MODIFIED   x          2\n");
     }
 
     #[test]
