@@ -5,6 +5,28 @@ use serde_json::Value;
 
 use crate::field::FieldError;
 
+mod access;
+mod claim;
+mod columns;
+mod config_map;
+mod custom_resource_definition;
+pub mod event;
+mod lease;
+mod namespace;
+mod network_policy;
+mod node;
+pub mod pod;
+mod rbac;
+mod registry;
+mod secret;
+pub mod service;
+mod service_account;
+#[cfg(test)]
+mod tests;
+mod tidy;
+
+pub use registry::kinds;
+
 /// A column of `kubectl get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
@@ -70,6 +92,11 @@ pub trait Strategy: Send + Sync {
     /// The cells of one object.
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value>;
 
+    /// The `conditions` of one object's row, such as a pod that has completed.
+    fn row_conditions(&self, _object: &Value) -> Option<Value> {
+        None
+    }
+
     /// Field selectors this kind knows beyond `metadata.name` and `metadata.namespace`, with their values.
     fn selectable(&self, _object: &Value) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -78,6 +105,15 @@ pub trait Strategy: Send + Sync {
     /// The names [`Strategy::selectable`] may return, so that an unknown one can be refused without an object.
     fn selectable_names(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// What a client is told who selects by a field this kind does not know.
+    fn unknown_field(&self, name: &str) -> String {
+        if self.selectable_names().is_empty() {
+            format!("{name:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        } else {
+            format!("field label not supported: {name}")
+        }
     }
 }
 

@@ -69,6 +69,8 @@ pub enum Problem {
     Required,
     /// Present but wrong; the value is shown.
     Invalid(Value),
+    /// Present but wrong; the value is already rendered, where Kubernetes shows one of its internal types.
+    InvalidAs(String),
     /// Of the wrong type; shown as given (Kubernetes shows the type's name in quotes).
     TypeInvalid(Value),
     /// Not one of the allowed values.
@@ -100,6 +102,11 @@ impl FieldError {
     /// `f: Invalid value: "v": detail`.
     pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::of(path, Problem::Invalid(value.into()), detail)
+    }
+
+    /// `f: Invalid value: {"Rule":"…"}: detail`.
+    pub fn invalid_as(path: &Path, rendered: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::of(path, Problem::InvalidAs(rendered.into()), detail)
     }
 
     /// `f: Invalid value: "string": detail`.
@@ -148,7 +155,7 @@ impl FieldError {
     pub fn cause(&self) -> Cause {
         let reason = match self.problem {
             Problem::Required => "FieldValueRequired",
-            Problem::Invalid(_) => "FieldValueInvalid",
+            Problem::Invalid(_) | Problem::InvalidAs(_) => "FieldValueInvalid",
             Problem::TypeInvalid(_) => "FieldValueTypeInvalid",
             Problem::NotSupported(_) => "FieldValueNotSupported",
             Problem::Duplicate(_) => "FieldValueDuplicate",
@@ -167,6 +174,7 @@ impl FieldError {
             Problem::Invalid(value) | Problem::TypeInvalid(value) => {
                 format!("Invalid value: {}", shown(value))
             }
+            Problem::InvalidAs(rendered) => format!("Invalid value: {rendered}"),
             Problem::NotSupported(value) => format!("Unsupported value: {}", shown(value)),
             Problem::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
             Problem::Forbidden => "Forbidden".to_owned(),

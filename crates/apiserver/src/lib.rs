@@ -1,7 +1,43 @@
 //! A Kubernetes API server on `thane-kv`.
 
+mod admission;
+pub mod audit;
+pub mod authn;
 pub mod authz;
+mod body;
+pub mod bootstrap;
 pub mod builtin;
+pub mod catalog;
+pub mod client;
+mod controllers;
+pub mod crd;
+mod discovery;
+pub mod edge;
+pub mod embedded;
+pub mod encryption;
 pub mod failure;
 pub mod field;
+pub mod inflight;
+mod media;
+pub mod metadata;
+pub mod names;
+pub mod objects;
+pub mod openapi;
+mod options;
+pub mod patch;
+pub mod protobuf;
+pub mod quantity;
+mod random;
+mod request;
+pub mod resource;
+mod response;
+pub mod review;
 pub mod schema;
+pub mod selector;
+mod server;
+pub mod table;
+mod time;
+mod verbs;
+
+pub use response::Body;
+pub use server::{ApiServer, Options, Origin, Parts};

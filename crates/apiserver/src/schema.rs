@@ -1,5 +1,25 @@
 //! Structural schemas: what fields an object may have, their defaults and what must hold of them.
 
+pub mod builtin;
+pub mod cel;
+pub mod custom;
+pub mod decode;
+pub mod default;
+pub mod formats;
+pub mod names;
 pub mod node;
+pub mod prune;
+pub mod quantity;
+pub mod rules;
+pub mod validate;
 
+pub use builtin::builtin;
+pub use custom::custom;
+pub use decode::decode_errors;
+pub use default::default;
 pub use node::{Link, ListType, MapType, Schema, Type};
+pub use prune::prune;
+pub use validate::{validate, validate_status};
+
+#[cfg(test)]
+mod tests;

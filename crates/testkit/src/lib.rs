@@ -1,1 +1,8 @@
-//! placeholder
+//! Real peers on loopback, and the suites that hold Thane against them.
+
+pub mod bench;
+pub mod client;
+pub mod differential;
+pub mod endpoint;
+pub mod image;
+pub mod peer;

@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 
+use super::rules::Rules;
+
 /// The JSON type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
@@ -105,9 +107,20 @@ pub struct Schema {
     pub format: Option<String>,
     /// Allowed values.
     pub enumeration: Option<Vec<Value>>,
+    /// What else must hold of the value; most nodes need nothing more.
+    pub rules: Option<Box<Rules>>,
 }
 
 impl Schema {
+    /// Whether a default stands anywhere in the tree.
+    pub fn has_defaults(&self) -> bool {
+        let below = |link: &Link| matches!(link, Link::Here(node) if node.has_defaults());
+        self.default.is_some()
+            || self.properties.values().any(below)
+            || self.additional.as_ref().is_some_and(below)
+            || self.items.as_ref().is_some_and(below)
+    }
+
     /// The schema of field `name` of an object, if the object may have it.
     pub fn field(&self, name: &str) -> Option<Arc<Schema>> {
         self.properties.get(name).or(self.additional.as_ref()).map(Link::get)

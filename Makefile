@@ -1,0 +1,56 @@
+# Everything a contributor runs; `make help` lists it. Needs Rust and a C compiler; the rest is set up where it is used.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
+STATIC = $(TARGET_DIR)/$(HOST)/release/thane
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+.PHONY: build
+build: ## the static release program, at target/release/thane
+	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --locked --package thane --target $(HOST)
+	@mkdir -p target/release
+	@ln -sfn "$$(realpath $(STATIC))" target/release/thane
+
+.PHONY: up
+up: build ## a hub and its clusters on this machine; prints where everything is
+	target/release/thane up $(UP)
+
+.PHONY: test
+test: ## all tests; those that need peers say so when they are not built
+	$(CARGO) test --workspace --locked
+
+.PHONY: check
+check: ## formatting, lints, tidiness, dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --locked --package thane-testkit --test tidy
+	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny is not installed: dependencies not checked"; fi
+
+.PHONY: peers
+peers: ## build the real Kubernetes, etcd and argocd-agentctl, once
+	peers/build
+
+.PHONY: test-peers
+test-peers: ## the tests against the real Kubernetes; run `make peers` first
+	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests -- --nocapture
+
+.PHONY: bench
+bench: build ## side by side with kube-apiserver and etcd; run `make peers` first
+	$(CARGO) run --release --locked --package thane-testkit --example bench -- target/release/thane $(BENCH)
+
+.PHONY: coverage
+coverage: ## line coverage in coverage/html
+	$(CARGO) llvm-cov --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-llvm-cov
+	$(CARGO) llvm-cov --workspace --locked --html --output-dir coverage
+
+.PHONY: image
+image: build ## an OCI archive of the program, at target/thane-image.tar
+	$(CARGO) run --locked --package thane-testkit --example image -- target/release/thane target/thane-image.tar localhost/thane:$(VERSION)
+	@echo "target/thane-image.tar: localhost/thane:$(VERSION)"

@@ -1,0 +1,142 @@
+//! Definitions of the kinds that every server of `thane up` has.
+//!
+//! For Argo's kinds they are small ones of our own, which say no more than names, columns and that all fields stay; the
+//! full upstream definitions can be applied over them.
+
+use serde_json::{Value, json};
+
+/// A kind with little more than its names.
+struct Kind {
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    columns: &'static [Column],
+    /// Top-level fields besides `spec` and `status`.
+    fields: &'static [&'static str],
+}
+
+struct Column(&'static str, &'static str, &'static str);
+
+const ARGO: &[Kind] = &[
+    Kind {
+        kind: "Application",
+        plural: "applications",
+        short_names: &["app", "apps"],
+        namespaced: true,
+        columns: &[
+            Column("Sync Status", "string", ".status.sync.status"),
+            Column("Health Status", "string", ".status.health.status"),
+            Column("Revision", "string", ".status.sync.revision"),
+            Column("Project", "string", ".spec.project"),
+        ],
+        fields: &["operation"],
+    },
+    Kind {
+        kind: "AppProject",
+        plural: "appprojects",
+        short_names: &["appproj", "appprojs"],
+        namespaced: true,
+        columns: &[],
+        fields: &[],
+    },
+    Kind {
+        kind: "ApplicationSet",
+        plural: "applicationsets",
+        short_names: &["appset", "appsets"],
+        namespaced: true,
+        columns: &[],
+        fields: &[],
+    },
+    Kind {
+        kind: "Workflow",
+        plural: "workflows",
+        short_names: &["wf"],
+        namespaced: true,
+        columns: &[
+            Column("Status", "string", ".status.phase"),
+            Column("Age", "date", ".status.startedAt"),
+            Column("Message", "string", ".status.message"),
+        ],
+        fields: &[],
+    },
+    Kind {
+        kind: "WorkflowTemplate",
+        plural: "workflowtemplates",
+        short_names: &["wftmpl"],
+        namespaced: true,
+        columns: &[],
+        fields: &[],
+    },
+    Kind {
+        kind: "ClusterWorkflowTemplate",
+        plural: "clusterworkflowtemplates",
+        short_names: &["clusterwftmpl", "cwft"],
+        namespaced: false,
+        columns: &[],
+        fields: &[],
+    },
+    Kind {
+        kind: "CronWorkflow",
+        plural: "cronworkflows",
+        short_names: &["cwf", "cronwf"],
+        namespaced: true,
+        columns: &[],
+        fields: &[],
+    },
+];
+
+/// The definitions, as CustomResourceDefinition objects.
+pub fn definitions() -> Vec<Value> {
+    ARGO.iter().map(|kind| definition("argoproj.io", kind)).collect()
+}
+
+fn definition(group: &str, kind: &Kind) -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut properties = json!({
+        "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
+    });
+    for field in ["spec", "status"].iter().chain(kind.fields) {
+        properties[*field] = open.clone();
+    }
+    let columns: Vec<Value> = kind
+        .columns
+        .iter()
+        .map(|Column(name, of, path)| json!({"name": name, "type": of, "jsonPath": path}))
+        .collect();
+    let mut version = json!({
+        "name": "v1alpha1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": properties, "required": ["metadata"]}},
+    });
+    if !columns.is_empty() {
+        version["additionalPrinterColumns"] = columns.into();
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{}.{group}", kind.plural)},
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind.kind, "listKind": format!("{}List", kind.kind), "plural": kind.plural,
+                "singular": kind.kind.to_lowercase(), "shortNames": kind.short_names,
+            },
+            "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+            "versions": [version],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_is_named_after_its_resource() {
+        for object in definitions() {
+            let (spec, name) = (&object["spec"], object["metadata"]["name"].as_str().unwrap());
+            let plural = spec["names"]["plural"].as_str().unwrap();
+            assert_eq!(name, format!("{plural}.{}", spec["group"].as_str().unwrap()));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What a write must pass before it is validated: rules that look at other objects.
+
+mod address;
+mod roles;
+mod service_account;
+
+pub use address::Addresses;
+
+use serde_json::Value;
+
+use crate::failure::{Cause, Failure, Result};
+use crate::metadata;
+use crate::verbs::Call;
+
+/// Namespaces that cannot be deleted.
+const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
+
+/// Admits a new object, completing it where Kubernetes would.
+pub async fn create(call: &Call<'_>, object: &mut Value, dry_run: bool) -> Result<()> {
+    if call.kind.namespaced {
+        namespace_is_open(call, metadata::name(object)).await?;
+    }
+    if call.kind.is("", "pods") {
+        service_account::admit(call, object).await?;
+    }
+    if call.kind.is("", "services") {
+        address::assign(call, object, None, dry_run).await?;
+    }
+    roles::admit(call, object, None)
+}
+
+/// Admits a change.
+pub async fn update(call: &Call<'_>, object: &mut Value, old: &Value) -> Result<()> {
+    if call.kind.is("", "services") {
+        address::assign(call, object, Some(old), false).await?;
+    }
+    roles::admit(call, object, Some(old))
+}
+
+/// Refuses the deletion of what must stay.
+pub fn delete(call: &Call<'_>) -> Result<()> {
+    if call.kind.is("", "namespaces") && IMMORTAL.contains(&call.info.name.as_str()) {
+        return Err(Failure::forbidden("", "namespaces", &call.info.name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// New objects need a namespace that exists and is not going away.
+async fn namespace_is_open(call: &Call<'_>, name: &str) -> Result<()> {
+    let namespace = call.namespace();
+    let namespaces = call.server.catalog.builtin("", "namespaces");
+    let found = call.objects().get(&namespaces, "", namespace).await?;
+    let Some(stored) = found else { return Err(Failure::not_found("", "namespaces", namespace)) };
+    let object = stored.value(&namespaces)?;
+    if metadata::deletion_timestamp(&object).is_none() {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut failure = Failure::forbidden(&call.kind.group, &call.kind.plural, name, &why);
+    if let Some(details) = &mut failure.details {
+        details.causes = vec![Cause {
+            reason: "NamespaceTerminating",
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        }];
+    }
+    Err(failure)
+}

@@ -1,0 +1,167 @@
+//! What keeps the state consistent behind the requests: default objects, definitions, garbage, namespaces.
+//!
+//! One watch over everything feeds pure deciders, which name work; one worker does it. Work that fails is tried again
+//! with growing pauses.
+
+mod change;
+mod collect;
+mod definitions;
+mod edit;
+mod graph;
+mod namespaces;
+mod queue;
+mod roles;
+mod seed;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thane_kv::{Query, WatchBatch};
+use thane_runtime::Tasks;
+use tokio::time::Instant;
+
+use crate::failure::Result;
+use crate::objects::storage_failure;
+use crate::server::{ApiServer, Inner};
+use change::Change;
+use graph::Graph;
+use queue::{Queue, Work};
+
+/// Everything the API server stores.
+const ALL: &[u8] = b"/registry/";
+/// Entries read at once when everything is read.
+const CHUNK: usize = 500;
+
+/// Creates what every cluster has, learns the state, and starts to keep it. When it returns, requests can be served.
+pub async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
+    let inner = Arc::clone(server.inner());
+    seed::seed(&inner).await?;
+    let mut keeper = Keeper::new(inner);
+    let revision = keeper.learn().await?;
+    keeper.drain().await;
+    keeper.server.ready.store(true, Ordering::Release);
+    let stop = tasks.token();
+    tasks.spawn_essential("controllers", async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = keeper.run(revision) => {}
+        }
+    });
+    Ok(())
+}
+
+/// The state of all controllers.
+struct Keeper {
+    server: Arc<Inner>,
+    graph: Graph,
+    queue: Queue,
+}
+
+impl Keeper {
+    fn new(server: Arc<Inner>) -> Self {
+        Self { server, graph: Graph::default(), queue: Queue::default() }
+    }
+
+    /// Reads the whole state, page by page, at one revision.
+    async fn learn(&mut self) -> Result<u64> {
+        self.graph = Graph::default();
+        definitions::load(&self.server).await?;
+        roles::load(&self.server).await?;
+        let mut query = Query::prefix(Bytes::from_static(ALL));
+        query.limit = Some(CHUNK);
+        loop {
+            let page = self.server.objects.store().range(query.clone()).await.map_err(storage_failure)?;
+            query.at = Some(page.revision);
+            for entry in &page.entries {
+                if let Some(change) = Change::learned(&self.server, entry) {
+                    self.take(&change);
+                }
+            }
+            let Some(last) = page.entries.last().filter(|_| page.more) else { return Ok(page.revision) };
+            let mut next = last.key.to_vec();
+            next.push(0);
+            query.start = next.into();
+        }
+    }
+
+    async fn run(&mut self, mut revision: u64) {
+        loop {
+            let watch = self.server.objects.store().watch(Bytes::from_static(ALL), revision);
+            if let Ok(mut watch) = watch {
+                loop {
+                    let wake = self.queue.next_due();
+                    tokio::select! {
+                        biased;
+                        batch = watch.next() => match batch {
+                            Ok(batch) => {
+                                revision = batch.revision;
+                                self.take_batch(&batch);
+                            }
+                            Err(error) => {
+                                tracing::warn!(%error, "controllers fell behind and read everything again");
+                                break;
+                            }
+                        },
+                        () = sleep_until(wake), if wake.is_some() => {}
+                    }
+                    self.drain().await;
+                }
+            }
+            revision = loop {
+                match self.learn().await {
+                    Ok(revision) => break revision,
+                    Err(failure) => tracing::error!(%failure, "controllers cannot read the state"),
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            };
+        }
+    }
+
+    fn take_batch(&mut self, batch: &WatchBatch) {
+        for event in &batch.events {
+            if let Some(change) = Change::observed(&self.server, event) {
+                self.take(&change);
+            }
+        }
+    }
+
+    /// Lets every decider see a change.
+    fn take(&mut self, change: &Change) {
+        self.graph.take(change, &mut self.queue);
+        definitions::take(change, &mut self.queue);
+        roles::take(change, &mut self.queue);
+        namespaces::take(change, &mut self.queue);
+    }
+
+    /// Does all work that is due.
+    async fn drain(&mut self) {
+        while let Some(work) = self.queue.pop(Instant::now()) {
+            match self.work(&work).await {
+                Ok(()) => self.queue.done(&work),
+                Err(failure) => {
+                    tracing::debug!(%failure, ?work, "controller work is tried again");
+                    self.queue.failed(work, Instant::now());
+                }
+            }
+        }
+    }
+
+    async fn work(&mut self, work: &Work) -> Result<()> {
+        match work {
+            Work::Definition(name) => definitions::reconcile(&self.server, name).await,
+            Work::Aggregate => roles::aggregate(&self.server).await,
+            Work::Defaults(namespace) => namespaces::defaults(&self.server, namespace).await,
+            Work::Terminate(namespace) => namespaces::terminate(&self.server, namespace).await,
+            Work::Dependent(key) => collect::dependent(&self.server, &self.graph, key).await,
+            Work::Owner(key) => collect::owner(&self.server, &self.graph, key).await,
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    if let Some(at) = at {
+        tokio::time::sleep_until(at).await;
+    }
+}

@@ -1,0 +1,78 @@
+//! Changing a stored object from inside.
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Result};
+use crate::objects::Swap;
+use crate::resource::ResourceType;
+use crate::server::Inner;
+use crate::verbs::delete;
+
+const SWAP_TRIES: usize = 16;
+
+/// Reads, changes and swaps an object until nobody interferes. `change` says whether it changed anything; an object
+/// that then has nothing left to wait for is removed.
+pub(super) async fn edit(
+    server: &Inner,
+    kind: &ResourceType,
+    namespace: &str,
+    name: &str,
+    change: impl Fn(&mut Value) -> bool,
+) -> Result<()> {
+    let mut current = server.objects.get(kind, namespace, name).await?;
+    for _ in 0..SWAP_TRIES {
+        let Some(stored) = current else { return Ok(()) };
+        let mut object = stored.value(kind)?;
+        if !change(&mut object) {
+            return Ok(());
+        }
+        let swap = if delete::is_finished(kind, &object) {
+            server.objects.delete(kind, namespace, name, &stored).await?
+        } else {
+            kind.on_write(&mut object);
+            server.objects.replace(kind, namespace, name, stored.revision, &object).await?
+        };
+        match swap {
+            Swap::Done(_) => return Ok(()),
+            Swap::Lost(now) => current = now,
+        }
+    }
+    Err(Failure::modified(&kind.group, &kind.plural, name))
+}
+
+/// Takes one finalizer away.
+pub(super) async fn release(
+    server: &Inner,
+    kind: &ResourceType,
+    namespace: &str,
+    name: &str,
+    finalizer: &str,
+) -> Result<()> {
+    edit(server, kind, namespace, name, |object| {
+        let Some(list) = object["metadata"]["finalizers"].as_array_mut() else { return false };
+        let before = list.len();
+        list.retain(|item| item != finalizer);
+        let (after, empty) = (list.len(), list.is_empty());
+        if empty && let Some(meta) = crate::metadata::metadata_mut(object) {
+            meta.remove("finalizers");
+        }
+        after != before
+    })
+    .await
+}
+
+/// Stores an object that should exist, with the metadata the server sets; one that exists is left alone.
+pub(super) async fn ensure(server: &Inner, kind: &ResourceType, namespace: &str, mut object: Value) -> Result<bool> {
+    let name = crate::metadata::name(&object).to_owned();
+    if server.objects.get(kind, namespace, &name).await?.is_some() {
+        return Ok(false);
+    }
+    kind.default(&mut object);
+    kind.prepare_create(&mut object);
+    object["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
+    object["metadata"]["creationTimestamp"] = crate::time::seconds(server.clock.now()).into();
+    if !namespace.is_empty() {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    Ok(matches!(server.objects.create(kind, namespace, &name, &object).await?, Swap::Done(_)))
+}

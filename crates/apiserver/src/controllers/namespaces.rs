@@ -1,0 +1,113 @@
+//! Namespaces: what is in every one, and how one goes.
+
+use serde_json::{Value, json};
+use thane_kv::Query;
+
+use super::change::Change;
+use super::edit::{edit, ensure};
+use super::queue::{Queue, Work};
+use crate::failure::{Failure, Result};
+use crate::metadata;
+use crate::objects::storage_failure;
+use crate::options::DeleteOptions;
+use crate::server::Inner;
+use crate::verbs::delete::{Deletion, remove_object};
+
+const ROOT_CA: &str = "kube-root-ca.crt";
+const ROOT_CA_NOTE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
+                            endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
+                            guaranteed across distributions of Kubernetes clusters.";
+
+/// Names the work a change asks for.
+pub(super) fn take(change: &Change, queue: &mut Queue) {
+    let Some(meta) = change.meta() else { return };
+    if change.is("", "namespaces") {
+        match &change.new {
+            Some(new) if new.deletion_timestamp.is_some() => queue.push(Work::Terminate(new.name.clone())),
+            Some(new) if change.old.is_none() => queue.push(Work::Defaults(new.name.clone())),
+            _ => {}
+        }
+        return;
+    }
+    if change.new.is_none() && !meta.namespace.is_empty() {
+        let is_default = change.is("", "serviceaccounts") && meta.name == "default"
+            || change.is("", "configmaps") && meta.name == ROOT_CA;
+        if is_default {
+            queue.push(Work::Defaults(meta.namespace.clone()));
+        }
+        // the last object of a namespace that is going away lets it go
+        queue.push(Work::Terminate(meta.namespace.clone()));
+    }
+}
+
+/// Creates what every namespace has.
+pub(super) async fn defaults(server: &Inner, namespace: &str) -> Result<()> {
+    let kind = server.catalog.builtin("", "namespaces");
+    let Some(stored) = server.objects.get(&kind, "", namespace).await? else { return Ok(()) };
+    if metadata::deletion_timestamp(&stored.value(&kind)?).is_some() {
+        return Ok(());
+    }
+    let accounts = server.catalog.builtin("", "serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    ensure(server, &accounts, namespace, account).await?;
+    let maps = server.catalog.builtin("", "configmaps");
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}},
+        "data": {"ca.crt": server.options.ca_pem},
+    });
+    if !ensure(server, &maps, namespace, map.clone()).await? {
+        edit(server, &maps, namespace, ROOT_CA, |object| {
+            let stale = object["data"] != map["data"];
+            object["data"] = map["data"].clone();
+            stale
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Empties a namespace that is going away and, once it is empty, lets it go.
+pub(super) async fn terminate(server: &Inner, namespace: &str) -> Result<()> {
+    let kind = server.catalog.builtin("", "namespaces");
+    let Some(stored) = server.objects.get(&kind, "", namespace).await? else { return Ok(()) };
+    let object = stored.value(&kind)?;
+    if metadata::deletion_timestamp(&object).is_none() {
+        return Ok(());
+    }
+    let left = empty(server, namespace).await?;
+    if left > 0 {
+        // their deletion wakes this work again
+        return Ok(());
+    }
+    edit(server, &kind, "", namespace, |object: &mut Value| {
+        let Some(list) = object["spec"]["finalizers"].as_array_mut() else { return false };
+        let before = list.len();
+        list.retain(|item| item != "kubernetes");
+        list.len() != before
+    })
+    .await
+}
+
+/// Deletes everything in the namespace; answers how much still waits for finalizers or grace.
+async fn empty(server: &Inner, namespace: &str) -> Result<usize> {
+    let mut left = 0;
+    for kind in server.catalog.types().collections().into_iter().filter(|kind| kind.namespaced) {
+        let page =
+            server.objects.store().range(Query::prefix(kind.key(namespace, ""))).await.map_err(storage_failure)?;
+        for entry in &page.entries {
+            let stored = server.objects.open(&kind, entry)?;
+            let name = metadata::name(&stored.value(&kind)?).to_owned();
+            let now = server.clock.now();
+            match remove_object(&server.objects, &kind, namespace, &name, &DeleteOptions::default(), Some(stored), now)
+                .await
+            {
+                Ok(Deletion::Gone(_)) => {}
+                Ok(Deletion::Marked(_)) => left += 1,
+                Err(Failure { code: 404, .. }) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+    Ok(left)
+}

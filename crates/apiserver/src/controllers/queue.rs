@@ -1,0 +1,89 @@
+//! Work to do: each piece at most once, failed ones again after a pause that grows.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+/// A piece of work. It names what to look at, never what was seen: whoever does it reads the state again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Work {
+    /// A CustomResourceDefinition changed.
+    Definition(String),
+    /// A ClusterRole changed that others may be made of.
+    Aggregate,
+    /// A namespace may lack its default objects.
+    Defaults(String),
+    /// A namespace is going away.
+    Terminate(String),
+    /// An object may have lost its owners.
+    Dependent(Bytes),
+    /// An object waits for its dependents.
+    Owner(Bytes),
+}
+
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The queue. Its size is bounded by the number of objects, since each is in it at most once per kind of work.
+#[derive(Default)]
+pub(super) struct Queue {
+    ready: VecDeque<Work>,
+    /// When each waiting piece is due and how long it paused last.
+    waiting: BTreeMap<Work, (Instant, Duration)>,
+    pauses: BTreeMap<Work, Duration>,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, work: Work) {
+        self.waiting.remove(&work);
+        if !self.ready.contains(&work) {
+            self.ready.push_back(work);
+        }
+    }
+
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Work> {
+        let due: Vec<Work> =
+            self.waiting.iter().filter(|(_, (at, _))| *at <= now).map(|(work, _)| work.clone()).collect();
+        for work in due {
+            self.push(work);
+        }
+        self.ready.pop_front()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.waiting.values().map(|(at, _)| *at).min()
+    }
+
+    pub(super) fn done(&mut self, work: &Work) {
+        self.pauses.remove(work);
+    }
+
+    pub(super) fn failed(&mut self, work: Work, now: Instant) {
+        let pause = self.pauses.get(&work).map_or(PAUSE_MIN, |last| (*last * 2).min(PAUSE_MAX));
+        self.pauses.insert(work.clone(), pause);
+        self.waiting.insert(work, (now + pause, pause));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_once_and_failures_pause_longer_each_time() {
+        let mut queue = Queue::default();
+        let start = Instant::now();
+        queue.push(Work::Aggregate);
+        queue.push(Work::Aggregate);
+        assert_eq!(queue.pop(start), Some(Work::Aggregate));
+        assert_eq!(queue.pop(start), None);
+        queue.failed(Work::Aggregate, start);
+        assert_eq!(queue.pop(start), None);
+        assert_eq!(queue.next_due(), Some(start + PAUSE_MIN));
+        assert_eq!(queue.pop(start + PAUSE_MIN), Some(Work::Aggregate));
+        queue.failed(Work::Aggregate, start);
+        assert_eq!(queue.next_due(), Some(start + PAUSE_MIN * 2));
+    }
+}

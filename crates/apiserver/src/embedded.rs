@@ -1,0 +1,186 @@
+//! A whole API server from a directory: its data, its certificates, its controllers and its listener.
+
+mod identity;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thane_kv::{RedbOptions, RedbStore, Store};
+use thane_runtime::net::{BindError, SharedNetwork};
+use thane_runtime::pki::{self, Trust};
+use thane_runtime::tls::{self, ClientAuth, ServerFiles, ServerOptions, ServerTls, Versions};
+use thane_runtime::{SharedClock, Tasks};
+
+use crate::audit::{AuditFile, AuditLog};
+use crate::authn::{Authenticator, TokenFile, TokenFileError, TokenIssuer};
+use crate::controllers;
+use crate::edge::{self, Edge};
+use crate::encryption::{Encryption, EncryptionError};
+use crate::failure::Failure;
+use crate::server::{ApiServer, Options, Parts};
+use identity::Identities;
+
+/// Who issues the tokens of service accounts.
+const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// What an embedded server is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where everything is kept.
+    pub directory: PathBuf,
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Names and addresses its certificate answers for, besides loopback.
+    pub names: Vec<String>,
+    /// Keys that encrypt Secrets.
+    pub encryption_keys: Option<PathBuf>,
+    /// Static tokens, in Kubernetes' CSV form.
+    pub token_file: Option<PathBuf>,
+    /// Bounds and choices.
+    pub options: Options,
+}
+
+impl Config {
+    /// Everything at its default.
+    pub fn new(directory: impl Into<PathBuf>, listen: SocketAddr) -> Self {
+        Self {
+            directory: directory.into(),
+            listen,
+            names: Vec::new(),
+            encryption_keys: None,
+            token_file: None,
+            options: Options::default(),
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The data file.
+    #[error(transparent)]
+    Store(#[from] thane_kv::Error),
+    /// Making or reading certificates.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
+    /// Certificate files.
+    #[error(transparent)]
+    PkiFile(#[from] pki::store::Error),
+    /// TLS.
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
+    /// The port.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The encryption keys.
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
+    /// The token file.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// Another file.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The key of service-account tokens.
+    #[error("service account key: {0}")]
+    Key(String),
+    /// The first objects could not be written.
+    #[error("initial objects: {0}")]
+    Seed(Failure),
+}
+
+/// A running server.
+pub struct Embedded {
+    /// The server.
+    pub server: ApiServer,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What clients trust it by.
+    pub ca_pem: String,
+    /// The administrator's certificate and key.
+    pub admin: pki::Identity,
+    store: Arc<RedbStore>,
+}
+
+impl Embedded {
+    /// Opens the directory, creating what is missing, and serves. It answers requests when this returns.
+    pub async fn start(
+        config: Config,
+        clock: SharedClock,
+        network: &SharedNetwork,
+        tasks: &Tasks,
+    ) -> Result<Self, Error> {
+        pki::store::create_directory(&config.directory)?;
+        let store = RedbStore::open(config.directory.join("data.redb"), RedbOptions::default())?;
+        let identities = Identities::open(&config.directory.join("pki"), &config.names, clock.now())?;
+        let listener = network.bind(config.listen).await?;
+        let address = listener.local_addr();
+        let mut options = config.options.clone();
+        options.address = address.to_string();
+        options.ca_pem.clone_from(&identities.ca_pem);
+        let (audit, writer) = AuditLog::new(AuditFile::new(config.directory.join("audit.log")));
+        let server = ApiServer::new(Parts {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            clock: Arc::clone(&clock),
+            authenticator: authenticator(&config, &identities)?,
+            encryption: encryption(config.encryption_keys.as_deref())?,
+            audit: Some(audit),
+            options,
+        });
+        tasks.child("audit").spawn("writer", writer.run());
+        controllers::start(&server, &tasks.child("controllers")).await.map_err(Error::Seed)?;
+        let files = ServerFiles {
+            cert: identities.server.cert.clone(),
+            key: identities.server.key.clone(),
+            client_ca: Some(identities.ca.cert.clone()),
+        };
+        let options = ServerOptions {
+            versions: Versions::Tls12AndTls13,
+            client_auth: ClientAuth::Asked,
+            protocols: vec!["h2", "http/1.1"],
+        };
+        let edges = tasks.child("edge");
+        let (tls, _) = ServerTls::from_files(files, options, &edges)?;
+        let edge = Edge { tls, clients: Arc::new(Trust::from_pem(&identities.ca_pem)?), clock };
+        edges.spawn_essential("listener", edge::serve(server.clone(), listener, edge, edges.child("connections")));
+        Ok(Self { server, address, ca_pem: identities.ca_pem, admin: identities.admin, store })
+    }
+
+    /// Finishes what was accepted and closes the file. Call it when the tasks have stopped.
+    pub async fn close(&self) -> Result<(), Error> {
+        self.store.close().await.map_err(Error::Store)
+    }
+
+    /// Where clients find it.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+}
+
+fn authenticator(config: &Config, identities: &Identities) -> Result<Authenticator, Error> {
+    let issuer = TokenIssuer::new(ISSUER, &[ISSUER.to_owned()], &identities.token_key, &[])
+        .map_err(|error| Error::Key(error.to_string()))?;
+    let token_file = match &config.token_file {
+        Some(path) => Some(TokenFile::parse(&read(path)?)?),
+        None => None,
+    };
+    Ok(Authenticator { token_file, issuer: Some(issuer), anonymous: false })
+}
+
+fn encryption(keys: Option<&Path>) -> Result<Encryption, Error> {
+    match keys {
+        Some(path) => Ok(Encryption::parse(&read(path)?)?),
+        None => Ok(Encryption::default()),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+}

@@ -1,0 +1,158 @@
+//! The API server: one request from its bytes to its answer.
+
+mod paths;
+mod pipeline;
+mod resources;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use http_body::Body as HttpBody;
+use thane_kv::Store;
+use thane_runtime::SharedClock;
+use tokio_util::sync::CancellationToken;
+
+use crate::admission::Addresses;
+use crate::audit::AuditLog;
+use crate::authn::Authenticator;
+use crate::authz::{Rules, User};
+use crate::catalog::Catalog;
+use crate::encryption::Encryption;
+use crate::inflight::{InFlight, Limits};
+use crate::objects::Objects;
+use crate::openapi::Documents;
+use crate::response::Answer;
+
+/// What can be chosen.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The largest request body. Kubernetes' own bound.
+    pub body_bytes_max: usize,
+    /// The largest stored object. Argo's Workflow definition alone is more than 1 MB.
+    pub object_bytes_max: usize,
+    /// Requests and watches at once.
+    pub limits: Limits,
+    /// Where Services get their addresses from.
+    pub service_range: ipnet::Ipv4Net,
+    /// How long an Event is kept.
+    pub event_ttl: std::time::Duration,
+    /// Where clients find this server, for discovery.
+    pub address: String,
+    /// The certificate authority pods trust this server by.
+    pub ca_pem: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 3 * 1024 * 1024,
+            object_bytes_max: 2 * 1024 * 1024,
+            limits: Limits::default(),
+            service_range: ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 16),
+            event_ttl: std::time::Duration::from_secs(3600),
+            address: String::new(),
+            ca_pem: String::new(),
+        }
+    }
+}
+
+/// Who a request comes from, attached by whoever accepted it. No header can set it.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A TLS connection, with the client certificate whose chain was verified.
+    Connection {
+        /// DER of the client's certificate.
+        certificate: Option<Bytes>,
+        /// The client's address.
+        peer: std::net::SocketAddr,
+    },
+    /// This process, as somebody.
+    Process(Arc<User>),
+}
+
+/// The server's parts; requests and controllers share them.
+pub struct Inner {
+    /// Objects.
+    pub objects: Objects,
+    /// Types.
+    pub catalog: Catalog,
+    /// Time.
+    pub clock: SharedClock,
+    /// RBAC.
+    pub rules: Rules,
+    /// Who is who.
+    pub authenticator: Authenticator,
+    /// Bounds.
+    pub inflight: InFlight,
+    /// The audit log, if one is kept.
+    pub audit: Option<AuditLog>,
+    /// Choices.
+    pub options: Options,
+    /// Addresses of Services.
+    pub addresses: Addresses,
+    /// OpenAPI documents.
+    pub documents: Documents,
+    /// Open watches end when this is cancelled.
+    pub stopping: CancellationToken,
+    /// Controllers have caught up.
+    pub ready: std::sync::atomic::AtomicBool,
+}
+
+/// What a server is made of.
+pub struct Parts {
+    /// Where objects are kept.
+    pub store: Arc<dyn Store>,
+    /// Time.
+    pub clock: SharedClock,
+    /// Who is who.
+    pub authenticator: Authenticator,
+    /// Secrets at rest.
+    pub encryption: Encryption,
+    /// The audit log.
+    pub audit: Option<AuditLog>,
+    /// Choices.
+    pub options: Options,
+}
+
+/// A Kubernetes API server. Clones are the same server.
+#[derive(Clone)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+}
+
+impl ApiServer {
+    /// A server over `parts`; see [`crate::controllers::start`] for what makes it live.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, clock, authenticator, encryption, audit, options } = parts;
+        let inner = Inner {
+            objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max),
+            catalog: Catalog::default(),
+            clock,
+            rules: Rules::default(),
+            authenticator,
+            inflight: InFlight::new(options.limits),
+            audit,
+            options,
+            addresses: Addresses::default(),
+            documents: Documents::default(),
+            stopping: CancellationToken::new(),
+            ready: std::sync::atomic::AtomicBool::new(false),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The shared parts.
+    pub fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// Answers a request. Never fails: what goes wrong is an answer too.
+    pub async fn handle<B>(&self, request: Request<B>) -> Answer
+    where
+        B: HttpBody<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        pipeline::handle(&self.inner, request).await
+    }
+}

@@ -1,0 +1,104 @@
+//! Paths that are no resources: health, version, discovery, OpenAPI, keys.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use super::Inner;
+use crate::authn::{JWKS_PATH, OPENID_CONFIGURATION_PATH, openid_configuration};
+use crate::discovery;
+use crate::failure::Result;
+use crate::media::{Accepted, Encoding};
+use crate::request::RequestInfo;
+use crate::response::{self, Answer};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+pub(super) fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Parts) -> Result<Answer> {
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return Ok(not_found());
+    }
+    let accepted = Accepted::negotiate(&request.headers).unwrap_or_default();
+    let types = server.catalog.types();
+    let parts: Vec<&str> = info.path.split('/').filter(|part| !part.is_empty()).collect();
+    let json = |value: serde_json::Value| response::value(200, &value, Encoding::Json);
+    Ok(match parts.as_slice() {
+        [] => json(discovery::paths(&types)),
+        ["healthz" | "livez", ..] => response::text(200, "ok"),
+        ["readyz", ..] => readyz(server),
+        ["version"] => json(discovery::version()),
+        ["api" | "apis"] if accepted.aggregated_discovery => {
+            tagged(&discovery::aggregated(&types, parts[0] == "api").to_string(), request)
+        }
+        ["api"] => json(discovery::core_versions(&server.options.address)),
+        ["apis"] => json(discovery::group_list(&types)),
+        ["apis", group] => discovery::group(&types, group).map_or_else(not_found, json),
+        ["api", version] => discovery::resource_list(&types, "", version).map_or_else(not_found, json),
+        ["apis", group, version] => discovery::resource_list(&types, group, version).map_or_else(not_found, json),
+        ["openapi", "v3", rest @ ..] => openapi(server, rest),
+        _ => keys(server, &info.path).unwrap_or_else(not_found),
+    })
+}
+
+fn not_found() -> Answer {
+    response::text(404, "404 page not found\n")
+}
+
+fn readyz(server: &Inner) -> Answer {
+    if server.ready.load(Ordering::Acquire) {
+        response::text(200, "ok")
+    } else {
+        response::text(500, "[-]controllers failed: not yet caught up\nreadyz check failed\n")
+    }
+}
+
+/// Clients keep discovery on disk and ask only whether it changed.
+fn tagged(body: &str, request: &Parts) -> Answer {
+    use sha2::Digest;
+    let digest = sha2::Sha512::digest(body);
+    let tag = format!("\"{}\"", digest.iter().map(|byte| format!("{byte:02X}")).collect::<String>());
+    let mut answer = response::json_bytes(200, body.to_owned());
+    let known = request.headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
+    if known {
+        answer = response::json_bytes(200, "");
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    if let Ok(value) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, value);
+    }
+    answer
+}
+
+fn openapi(server: &Arc<Inner>, rest: &[&str]) -> Answer {
+    let types = server.catalog.types();
+    match rest {
+        [] => response::json_bytes(200, server.documents.index(&types)),
+        ["api", version] => document(server, "", version),
+        ["apis", group, version] => document(server, group, version),
+        _ => not_found(),
+    }
+}
+
+fn document(server: &Arc<Inner>, group: &str, version: &str) -> Answer {
+    let types = server.catalog.types();
+    server.documents.document(&types, group, version).map_or_else(not_found, |bytes| response::json_bytes(200, bytes))
+}
+
+fn keys(server: &Inner, path: &str) -> Option<Answer> {
+    let issuer = server.authenticator.issuer.as_ref()?;
+    match path {
+        JWKS_PATH => Some(response::value(200, &issuer.jwks(), Encoding::Json)),
+        OPENID_CONFIGURATION_PATH => {
+            let keys = format!("https://{}{JWKS_PATH}", server.options.address);
+            Some(response::value(200, &openid_configuration(issuer.issuer(), &keys), Encoding::Json))
+        }
+        _ => None,
+    }
+}

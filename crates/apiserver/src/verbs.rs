@@ -1,0 +1,113 @@
+//! What each verb does with a resource.
+
+pub mod create;
+pub mod delete;
+pub mod list;
+pub mod patch;
+pub mod pod;
+pub mod scale;
+pub mod update;
+pub mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::authz::User;
+use crate::catalog::Types;
+use crate::failure::{Failure, Result};
+use crate::media::{Accepted, Encoding, View};
+use crate::objects::{Objects, Stored};
+use crate::request::{Query, RequestInfo};
+use crate::resource::ResourceType;
+use crate::response::{self, Answer};
+use crate::server::Inner;
+use crate::table;
+
+/// A request on its way through a verb.
+pub struct Call<'a> {
+    /// The server.
+    pub server: &'a Arc<Inner>,
+    /// What is asked.
+    pub info: &'a RequestInfo,
+    /// With which parameters.
+    pub query: &'a Query,
+    /// With which headers.
+    pub headers: &'a HeaderMap,
+    /// What the client wants back.
+    pub accepted: Accepted,
+    /// The body.
+    pub body: Bytes,
+    /// By whom.
+    pub user: &'a User,
+    /// Of which type.
+    pub kind: Arc<ResourceType>,
+    /// All types, as they were when the request began.
+    pub types: Arc<Types>,
+    /// When.
+    pub now: Timestamp,
+    /// What the client should be told besides the answer.
+    pub warnings: Mutex<Vec<String>>,
+}
+
+impl Call<'_> {
+    /// The objects.
+    pub fn objects(&self) -> &Objects {
+        &self.server.objects
+    }
+
+    /// 404 for the object this call names.
+    pub fn not_found(&self) -> Failure {
+        Failure::not_found(&self.kind.group, &self.kind.plural, &self.info.name)
+    }
+
+    /// The present state of the object this call names.
+    pub async fn current(&self) -> Result<Stored> {
+        let found = self.objects().get(&self.kind, self.namespace(), &self.info.name).await?;
+        found.ok_or_else(|| self.not_found())
+    }
+
+    /// The namespace the object lives in; empty for cluster-wide types (a Namespace is not in itself).
+    pub fn namespace(&self) -> &str {
+        if self.kind.namespaced { &self.info.namespace } else { "" }
+    }
+
+    /// Tells the client something besides the answer.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.warnings.lock().push(text.into());
+    }
+
+    /// Answers with one object in the form the client wants.
+    pub fn present(&self, code: u16, stored: &Stored) -> Result<Answer> {
+        if self.accepted.view == View::Full && self.accepted.encoding == Encoding::Json {
+            return Ok(response::json_bytes(code, stored.to_json(&self.kind)?));
+        }
+        self.present_value(code, stored.value(&self.kind)?)
+    }
+
+    /// As [`Call::present`], for an object that is not stored (a dry run).
+    pub fn present_value(&self, code: u16, object: Value) -> Result<Answer> {
+        let shown = match self.accepted.view {
+            View::Full => object,
+            View::Table => {
+                let revision = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+                let include = table::Include::parse(self.query.first("includeObject"))?;
+                self.kind.table(self.now).table(&[object], include, &revision, None, None)
+            }
+            View::Metadata | View::MetadataList => table::partial_object_metadata(&object),
+        };
+        Ok(response::value(code, &shown, self.accepted.encoding))
+    }
+}
+
+/// Reads one object.
+pub async fn get(call: &Call<'_>) -> Result<Answer> {
+    if let Some(wanted) = crate::options::resource_version(call.query.first("resourceVersion"))? {
+        list::wait_for_revision(call, wanted).await?;
+    }
+    call.present(200, &call.current().await?)
+}

@@ -1,0 +1,288 @@
+//! Listing, page by page, at one revision.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use thane_kv::Query as Range;
+
+use super::Call;
+use crate::failure::{Cause, Details, Failure, Result};
+use crate::media::{Encoding, View};
+use crate::objects::{Stored, append_json, storage_failure};
+use crate::options::{ListOptions, VersionMatch};
+use crate::resource::ResourceType;
+use crate::response::{self, Answer};
+use crate::selector::{Fields, Labels};
+use crate::table;
+
+/// Keys read at once, so that a long list neither holds a read transaction long nor needs much memory twice.
+const CHUNK: usize = 500;
+
+/// Which objects of a collection are meant.
+pub struct Filter {
+    labels: Labels,
+    fields: Fields,
+}
+
+impl Filter {
+    /// Reads both selectors and refuses what the type does not know.
+    pub fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
+        let labels = Labels::parse(&options.label_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
+        let fields = Fields::parse(&options.field_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
+        let kind = &call.kind;
+        if let Some(unknown) = fields.names().find(|name| !kind.is_selectable(name)) {
+            return Err(Failure::bad_request(unknown_label(kind, unknown)));
+        }
+        Ok(Self { labels, fields })
+    }
+
+    /// Everything passes.
+    pub fn is_open(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether an object passes.
+    pub fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
+        self.labels.matches(crate::metadata::labels(object))
+            && self.fields.matches(|field| kind.selectable(object, field).unwrap_or_default().into())
+    }
+
+    /// The one name that can pass, if the field selector says so.
+    pub fn exact_name(&self) -> Option<&str> {
+        self.fields.exact("metadata.name")
+    }
+}
+
+/// Types with field selectors of their own word the refusal differently.
+fn unknown_label(kind: &ResourceType, label: &str) -> String {
+    let own = kind.strategy().is_none_or(|strategy| !strategy.selectable_names().is_empty());
+    if own {
+        format!("field label not supported: {label}")
+    } else {
+        format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    }
+}
+
+/// One page of a collection.
+pub struct Page {
+    /// The revision it is true for.
+    pub revision: u64,
+    /// Its objects.
+    pub items: Vec<Stored>,
+    /// Where the next one starts.
+    pub next: Option<String>,
+    /// How many follow, where that is known.
+    pub rest: Option<u64>,
+}
+
+/// Where a page starts and at which revision.
+struct Start {
+    key: Bytes,
+    at: Option<u64>,
+}
+
+/// Reads a page.
+pub async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Result<Page> {
+    let kind = &call.kind;
+    let prefix = kind.key(call.namespace(), "");
+    let start = start(call, options, &prefix).await?;
+    let mut range = Range::prefix(prefix.clone());
+    range.start = start.key;
+    range.at = start.at;
+    let limit = usize::try_from(options.limit).unwrap_or(usize::MAX);
+    let mut page = Page { revision: 0, items: Vec::new(), next: None, rest: None };
+    loop {
+        let wanted = if limit == 0 { CHUNK } else { CHUNK.min(limit - page.items.len()) };
+        range.limit = Some(wanted);
+        range.count_rest = limit > 0 && filter.is_open();
+        let found = call.objects().store().range(range.clone()).await.map_err(|error| expired(error, options))?;
+        if range.at.is_none() {
+            range.at = Some(found.revision);
+        }
+        page.revision = start.at.unwrap_or(found.revision).max(page.revision);
+        let last = found.entries.last().map(|entry| entry.key.clone());
+        for entry in &found.entries {
+            let stored = call.objects().open(kind, entry)?;
+            if filter.is_open() || filter.admits(kind, &stored.value(kind)?) {
+                page.items.push(stored);
+            }
+        }
+        let Some(last) = last.filter(|_| found.more) else { return Ok(page) };
+        if limit > 0 && page.items.len() >= limit {
+            page.next = Some(token(page.revision, &prefix, &last));
+            page.rest = found.rest.filter(|_| filter.is_open());
+            return Ok(page);
+        }
+        range.start = after(&last);
+    }
+}
+
+/// The first key behind `key`.
+fn after(key: &[u8]) -> Bytes {
+    let mut next = key.to_vec();
+    next.push(0);
+    next.into()
+}
+
+async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result<Start> {
+    if !options.continue_token.is_empty() {
+        if options.resource_version.is_some_and(|version| version != 0) {
+            return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let (at, key) = parse_token(&options.continue_token, prefix)?;
+        return Ok(Start { key, at });
+    }
+    let at = match (options.resource_version, options.version_match) {
+        (None | Some(0), _) => None,
+        (Some(version), Some(VersionMatch::Exact)) => {
+            wait_for_revision(call, version).await?;
+            Some(version)
+        }
+        (Some(version), None) if options.limit > 0 => {
+            wait_for_revision(call, version).await?;
+            Some(version)
+        }
+        (Some(version), _) => {
+            wait_for_revision(call, version).await?;
+            None
+        }
+    };
+    Ok(Start { key: prefix.clone(), at })
+}
+
+/// A revision that has not happened yet is an error after Kubernetes' three seconds; ours is known at once.
+pub async fn wait_for_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
+    let current = call.objects().store().revision();
+    if wanted <= current {
+        return Ok(());
+    }
+    let mut failure =
+        Failure::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
+    failure.details = Some(Box::new(Details {
+        causes: vec![Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        }],
+        retry_after_seconds: Some(1),
+        ..Details::default()
+    }));
+    Err(failure)
+}
+
+/// The continue token: which revision, and the key (below the collection) the next page starts at.
+fn token(revision: u64, prefix: &[u8], last: &[u8]) -> String {
+    let relative = String::from_utf8_lossy(&last[prefix.len()..]);
+    let text = json!({ "v": "meta.k8s.io/v1", "rv": revision, "start": format!("{relative}\0") }).to_string();
+    URL_SAFE_NO_PAD.encode(text)
+}
+
+fn parse_token(token: &str, prefix: &Bytes) -> Result<(Option<u64>, Bytes)> {
+    let bad = |why: String| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+    let bytes = URL_SAFE_NO_PAD
+        .decode(token.trim_end_matches('='))
+        .map_err(|_| bad("illegal base64 data at input byte 0".to_owned()))?;
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    if value["v"] != "meta.k8s.io/v1" {
+        return Err(bad(format!(
+            "server does not recognize this encoded version {}",
+            value["v"].as_str().unwrap_or_default()
+        )));
+    }
+    let start = value["start"].as_str().unwrap_or_default();
+    if start.is_empty() {
+        return Err(bad("encoded start key empty".to_owned()));
+    }
+    if start.split('/').any(|part| matches!(part, "." | "..")) || start.starts_with('/') {
+        return Err(bad(start.to_owned()));
+    }
+    let revision = match value["rv"].as_i64() {
+        Some(0) | None => {
+            return Err(bad("incorrect encoded start resourceVersion 0 (version meta.k8s.io/v1)".to_owned()));
+        }
+        Some(-1) => None,
+        Some(revision) => u64::try_from(revision).ok(),
+    };
+    let mut key = prefix.to_vec();
+    key.extend_from_slice(start.as_bytes());
+    Ok((revision, key.into()))
+}
+
+fn expired(error: thane_kv::Error, options: &ListOptions) -> Failure {
+    match error {
+        thane_kv::Error::Compacted { .. } if !options.continue_token.is_empty() => Failure::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter.",
+        ),
+        error => storage_failure(error),
+    }
+}
+
+/// Answers a list.
+pub async fn list(call: &Call<'_>) -> Result<Answer> {
+    let options = ListOptions::parse(call.query, false)?;
+    let filter = Filter::parse(call, &options)?;
+    let page = page(call, &options, &filter).await?;
+    match call.accepted.view {
+        View::Full if call.accepted.encoding == Encoding::Json => Ok(response::json_bytes(200, render(call, &page)?)),
+        View::Full => {
+            let value: Value = serde_json::from_slice(&render(call, &page)?).map_err(Failure::internal)?;
+            Ok(response::value(200, &value, call.accepted.encoding))
+        }
+        view => {
+            let items = page.items.iter().map(|item| item.value(&call.kind)).collect::<Result<Vec<_>>>()?;
+            let revision = page.revision.to_string();
+            let shown = if view == View::Table {
+                let include = table::Include::parse(call.query.first("includeObject"))?;
+                call.kind.table(call.now).table(&items, include, &revision, page.next.as_deref(), page.rest)
+            } else {
+                table::partial_object_metadata_list(&items, &revision, page.next.as_deref(), page.rest)
+            };
+            Ok(response::value(200, &shown, call.accepted.encoding))
+        }
+    }
+}
+
+fn render(call: &Call<'_>, page: &Page) -> Result<Vec<u8>> {
+    let kind = &call.kind;
+    let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
+    if let Some(next) = &page.next {
+        metadata["continue"] = next.as_str().into();
+    }
+    if let Some(rest) = page.rest {
+        metadata["remainingItemCount"] = rest.into();
+    }
+    let mut out = Vec::with_capacity(512 + page.items.len() * 1024);
+    out.extend_from_slice(b"{\"kind\":");
+    append_json(&mut out, kind.list_kind.as_str());
+    out.extend_from_slice(b",\"apiVersion\":");
+    append_json(&mut out, kind.api_version());
+    out.extend_from_slice(b",\"metadata\":");
+    append_json(&mut out, &metadata);
+    out.extend_from_slice(b",\"items\":[");
+    for (index, item) in page.items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        item.render(kind, kind.is_custom(), &mut out)?;
+    }
+    out.extend_from_slice(b"]}");
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_round_trip_and_foreign_ones_are_refused() {
+        let prefix = Bytes::from_static(b"/registry/core/pods/ns/");
+        let text = token(7, &prefix, b"/registry/core/pods/ns/a");
+        assert_eq!(parse_token(&text, &prefix).unwrap(), (Some(7), Bytes::from_static(b"/registry/core/pods/ns/a\0")));
+        let escape = URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../secrets"}"#);
+        for bad in ["x", "!!", "e30", escape.as_str()] {
+            assert_eq!(parse_token(bad, &prefix).unwrap_err().code, 400, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Changing objects: the read, change, check and swap that PUT, PATCH and apply share.
+
+use serde_json::Value;
+
+use super::Call;
+use super::create::{self, manager};
+use super::delete;
+use crate::admission;
+use crate::failure::{Failure, Result};
+use crate::metadata;
+use crate::objects::{Stored, Swap};
+use crate::options::WriteOptions;
+use crate::patch::apply::{Target, track_update};
+use crate::patch::managed::keep_times_if_unchanged;
+use crate::response::Answer;
+
+/// How often a change without a revision of its own is tried again when another one came first.
+const SWAP_TRIES: usize = 16;
+
+/// Which part of the object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All but status (where status has its own path).
+    Main,
+    /// Status alone.
+    Status,
+    /// A namespace's `spec.finalizers`.
+    Finalize,
+    /// A pod's node, set once by a binding.
+    Binding,
+}
+
+impl Part {
+    /// The part a subresource stands for.
+    pub fn of(subresource: &str) -> Self {
+        match subresource {
+            "status" => Self::Status,
+            "finalize" => Self::Finalize,
+            _ => Self::Main,
+        }
+    }
+
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Binding => "binding",
+        }
+    }
+}
+
+/// A new state, and whether its managed fields are already settled (by server-side apply).
+pub struct Change {
+    /// The object as it should be.
+    pub object: Value,
+    /// Server-side apply has written managedFields.
+    pub applied: bool,
+}
+
+/// Handles PUT.
+pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
+    let options = WriteOptions::parse(call.query, "UpdateOptions")?;
+    let mut object = create::decode(call, &options)?;
+    let name = metadata::name(&object);
+    if name != call.info.name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.info.name
+        )));
+    }
+    match metadata::namespace(&object) {
+        "" => {}
+        namespace if namespace == call.namespace() => {}
+        namespace => {
+            return Err(Failure::bad_request(format!(
+                "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
+                call.namespace()
+            )));
+        }
+    }
+    if !call.namespace().is_empty() {
+        object["metadata"]["namespace"] = call.namespace().into();
+    }
+    change(call, part, &options, |_| Ok(Change { object: object.clone(), applied: false })).await
+}
+
+/// Reads the object, changes it, checks it, and swaps it in; tries again when another write came first and the
+/// change does not insist on a revision.
+pub async fn change(
+    call: &Call<'_>,
+    part: Part,
+    options: &WriteOptions,
+    make: impl Fn(Option<&Value>) -> Result<Change>,
+) -> Result<Answer> {
+    let mut current = call.objects().get(&call.kind, call.namespace(), &call.info.name).await?;
+    for _ in 0..SWAP_TRIES {
+        let Some(stored) = current else { return create_instead(call, part, options, &make).await };
+        let old = stored.value(&call.kind)?;
+        let made = make(Some(&old))?;
+        let insists = insists_on_version(call, &made.object, &old)?;
+        let object = settle(call, part, options, made, &old).await?;
+        let mut stored_form = object.clone();
+        call.kind.on_write(&mut stored_form);
+        if stored.holds(&stored_form) {
+            return call.present(200, &stored);
+        }
+        if options.dry_run {
+            return call.present_value(200, object);
+        }
+        match swap(call, &stored, &object, &stored_form).await? {
+            Swap::Done(stored) => return call.present(200, &stored),
+            Swap::Lost(_) if insists => return Err(modified(call)),
+            Swap::Lost(now) => current = now,
+        }
+    }
+    Err(modified(call))
+}
+
+fn modified(call: &Call<'_>) -> Failure {
+    Failure::modified(&call.kind.group, &call.kind.plural, &call.info.name)
+}
+
+/// Stores the new state, or removes the object when this write took its last finalizer away.
+async fn swap(call: &Call<'_>, stored: &Stored, object: &Value, stored_form: &Value) -> Result<Swap> {
+    let name = &call.info.name;
+    if delete::is_finished(&call.kind, object) {
+        return call.objects().delete(&call.kind, call.namespace(), name, stored).await;
+    }
+    call.objects().replace(&call.kind, call.namespace(), name, stored.revision, stored_form).await
+}
+
+/// Whether the change names the revision it is based on; refuses one that names another.
+fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bool> {
+    let wanted = metadata::resource_version(object);
+    if wanted.is_empty() || wanted == "0" {
+        if call.info.verb == "update" && call.kind.needs_version_on_update() {
+            let error = crate::field::FieldError::invalid(
+                &crate::field::Path::new("metadata.resourceVersion"),
+                if wanted.is_empty() { serde_json::json!(0) } else { wanted.into() },
+                "must be specified for an update",
+            );
+            return Err(Failure::invalid(&call.kind.group, &call.kind.kind, &call.info.name, &[error]));
+        }
+        return Ok(false);
+    }
+    if wanted.parse::<u64>().is_err() {
+        let why = format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax");
+        let error =
+            crate::field::FieldError::invalid(&crate::field::Path::new("metadata.resourceVersion"), wanted, why);
+        return Err(Failure::invalid(&call.kind.group, &call.kind.kind, &call.info.name, &[error]));
+    }
+    if wanted != metadata::resource_version(old) {
+        return Err(modified(call));
+    }
+    Ok(call.info.verb == "update")
+}
+
+/// Makes a changed object ready to be stored: what may not change is put back, admission and validation pass.
+async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Change, old: &Value) -> Result<Value> {
+    let Change { mut object, applied } = made;
+    let kind = &call.kind;
+    let uid = metadata::uid(&object);
+    if !uid.is_empty() && uid != metadata::uid(old) {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
+        return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
+    }
+    if !applied && part != Part::Finalize {
+        let manager = manager(call, options);
+        let track = |target: &Target<'_>| track_update(target, Some(old), &mut object, &manager, call.now);
+        kind.with_target(part.subresource(), track);
+    }
+    let managed = object["metadata"].get("managedFields").cloned();
+    restore(call, &mut object, old);
+    match part {
+        Part::Main => kind.prepare_update(&mut object, old),
+        Part::Status => kind.prepare_status_update(&mut object, old),
+        Part::Finalize => {
+            let finalizers = object["spec"].get("finalizers").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+            object = old.clone();
+            object["spec"]["finalizers"] = finalizers;
+        }
+        Part::Binding => {}
+    }
+    if part == Part::Main {
+        admission::update(call, &mut object, old).await?;
+    }
+    if let (Some(managed), Some(meta)) = (managed, metadata::metadata_mut(&mut object)) {
+        meta.insert("managedFields".to_owned(), managed);
+    }
+    keep_times_if_unchanged(old, &mut object);
+    if let Some(meta) = metadata::metadata_mut(&mut object) {
+        create::drop_empty(meta);
+    }
+    let mut errors = metadata::validate_update(&object, old);
+    errors.extend(match part {
+        Part::Main => kind.validate_update(&object, old),
+        Part::Status => kind.validate_status_update(&object, old),
+        Part::Finalize | Part::Binding => Vec::new(),
+    });
+    if errors.is_empty() {
+        Ok(object)
+    } else {
+        Err(Failure::invalid(&kind.group, &kind.kind, &call.info.name, &errors))
+    }
+}
+
+/// Puts the metadata back that no write may change.
+fn restore(call: &Call<'_>, object: &mut Value, old: &Value) {
+    object["apiVersion"] = call.kind.api_version().into();
+    object["kind"] = call.kind.kind.as_str().into();
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+        let kept = old["metadata"].get(field).cloned();
+        if let Some(meta) = metadata::metadata_mut(object) {
+            match (kept, field) {
+                (Some(value), _) => {
+                    meta.insert(field.to_owned(), value);
+                }
+                (None, "uid" | "creationTimestamp") => {}
+                (None, _) => {
+                    meta.remove(field);
+                }
+            }
+        }
+    }
+    if let Some(meta) = metadata::metadata_mut(object) {
+        meta.remove("selfLink");
+        meta.insert("resourceVersion".to_owned(), old["metadata"]["resourceVersion"].clone());
+    }
+}
+
+async fn create_instead(
+    call: &Call<'_>,
+    part: Part,
+    options: &WriteOptions,
+    make: &impl Fn(Option<&Value>) -> Result<Change>,
+) -> Result<Answer> {
+    let by_put = call.info.verb == "update" && call.kind.creates_on_update();
+    if part != Part::Main || !(by_put || call.info.verb == "patch") {
+        return Err(call.not_found());
+    }
+    let Change { object, applied } = make(None)?;
+    if !metadata::uid(&object).is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {}, UID in object meta: ", metadata::uid(&object));
+        return Err(Failure::conflict(&call.kind.group, &call.kind.plural, &call.info.name, &why));
+    }
+    if applied {
+        create::insert_applied(call, options, object).await
+    } else {
+        create::insert(call, options, object).await
+    }
+}

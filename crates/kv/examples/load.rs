@@ -1,0 +1,60 @@
+//! Measures durable transactions per second: `cargo run --release -p thane-kv --example load [directory] [value bytes]`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thane_kv::{Compare, Mutation, RedbOptions, RedbStore, Store, Txn, TxnOutcome};
+
+const PERIOD: Duration = Duration::from_secs(5);
+
+#[expect(clippy::print_stdout, reason = "a program for people")]
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let size = arguments.next().and_then(|size| size.parse().ok()).unwrap_or(1024);
+    let directory = tempfile::tempdir_in(directory).expect("a directory to write in");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    println!("values of {size} bytes, {PERIOD:?} each");
+    for clients in [1, 64, 512] {
+        for update in [false, true] {
+            let path = directory.path().join(format!("{clients}-{update}"));
+            let store = RedbStore::open(path, RedbOptions::default()).expect("a store");
+            let (count, elapsed) = runtime.block_on(load(&store, clients, size, update));
+            let kind = if update { "updates" } else { "creates" };
+            println!("{clients:>4} clients: {:>8.0} {kind}/s", count as f64 / elapsed.as_secs_f64());
+        }
+    }
+}
+
+/// Lets clients write as fast as they are answered and counts what was committed.
+async fn load(store: &Arc<RedbStore>, clients: usize, size: usize, update: bool) -> (u64, Duration) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let count = Arc::new(AtomicU64::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    let start = Instant::now();
+    for client in 0..clients {
+        let (store, stop, count) = (store.clone(), stop.clone(), count.clone());
+        tasks.spawn(async move {
+            let value = Bytes::from(vec![b'x'; size]);
+            let (mut number, mut last) = (0_u64, 0);
+            while !stop.load(Ordering::Relaxed) {
+                let name = if update { 0 } else { number };
+                let key = Bytes::from(format!("/registry/configmaps/default/client-{client:03}-{name:08}"));
+                let compares = vec![Compare::ModRevision(key.clone(), if update { last } else { 0 })];
+                let mutations = vec![Mutation::Put { key, value: value.clone(), lease: None }];
+                let outcome = store.txn(Txn { compares, mutations }).await.expect("a durable write");
+                let TxnOutcome::Committed { revision, .. } = outcome else { panic!("nobody else writes this key") };
+                last = revision;
+                number += 1;
+            }
+            count.fetch_add(number, Ordering::Relaxed);
+        });
+    }
+    tokio::time::sleep(PERIOD).await;
+    stop.store(true, Ordering::Relaxed);
+    while tasks.join_next().await.is_some() {}
+    (count.load(Ordering::Relaxed), start.elapsed())
+}

@@ -1,0 +1,222 @@
+//! Hands committed events to watchers.
+//!
+//! Watchers are grouped by prefix. An event finds its groups by looking up its key's beginnings, one for each length
+//! that some prefix has, so watchers of other prefixes cost nothing. A group's batch is built once and shared.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::metrics::Metrics;
+use crate::options::WatchLimits;
+use crate::record::event_bytes;
+use crate::store::{Error, Event, Revision};
+
+/// The events of one or more whole revisions that one prefix matches.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) revision: Revision,
+    pub(crate) events: Vec<Arc<Event>>,
+    bytes: usize,
+}
+
+/// What waits for one watcher.
+#[derive(Debug, Default)]
+struct Queue {
+    batches: VecDeque<Arc<Batch>>,
+    events: usize,
+    bytes: usize,
+    live: bool,
+    ended: Option<Error>,
+}
+
+/// A watcher as the hub sees it.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    id: u64,
+    prefix: Bytes,
+    queue: Mutex<Queue>,
+    pub(crate) wake: Notify,
+}
+
+/// What a watcher finds in its queue.
+pub(crate) enum Taken {
+    Batch(Arc<Batch>),
+    /// The queue overflowed or the watcher never was live: history has to be read.
+    Lagging,
+    /// Nothing waits; everything up to this revision was handed over.
+    Idle(Revision),
+    Ended(Error),
+}
+
+#[derive(Default)]
+struct Group {
+    subscribers: BTreeMap<u64, Arc<Subscriber>>,
+    pending: Vec<Arc<Event>>,
+}
+
+#[derive(Default)]
+struct Groups {
+    by_prefix: HashMap<Bytes, Group>,
+    /// How many prefixes have each length.
+    lengths: BTreeMap<usize, usize>,
+    next_id: u64,
+    ended: Option<Error>,
+}
+
+/// All watchers of a store.
+pub(crate) struct Hub {
+    groups: Mutex<Groups>,
+    published: AtomicU64,
+    limits: WatchLimits,
+    metrics: Metrics,
+}
+
+impl Hub {
+    pub(crate) fn new(revision: Revision, limits: WatchLimits, metrics: Metrics) -> Self {
+        Self { groups: Mutex::default(), published: AtomicU64::new(revision), limits, metrics }
+    }
+
+    /// The newest revision whose events were handed out.
+    pub(crate) fn published(&self) -> Revision {
+        self.published.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn limits(&self) -> &WatchLimits {
+        &self.limits
+    }
+
+    /// Adds a watcher, live if it has seen everything published, lagging otherwise.
+    pub(crate) fn subscribe(&self, prefix: Bytes, after: Revision) -> Arc<Subscriber> {
+        let mut groups = self.groups.lock();
+        let groups = &mut *groups;
+        let id = groups.next_id;
+        groups.next_id += 1;
+        let live = after >= self.published();
+        let queue = Queue { live, ended: groups.ended.clone(), ..Queue::default() };
+        let subscriber =
+            Arc::new(Subscriber { id, prefix: prefix.clone(), queue: Mutex::new(queue), wake: Notify::new() });
+        let length = prefix.len();
+        let group = groups.by_prefix.entry(prefix).or_insert_with(|| {
+            *groups.lengths.entry(length).or_default() += 1;
+            Group::default()
+        });
+        group.subscribers.insert(id, Arc::clone(&subscriber));
+        self.metrics.watchers.inc();
+        if !live {
+            self.metrics.lagging.inc();
+        }
+        subscriber
+    }
+
+    pub(crate) fn unsubscribe(&self, subscriber: &Subscriber) {
+        let mut groups = self.groups.lock();
+        let Some(group) = groups.by_prefix.get_mut(&subscriber.prefix) else { return };
+        if group.subscribers.remove(&subscriber.id).is_none() {
+            return;
+        }
+        self.metrics.watchers.dec();
+        if !subscriber.queue.lock().live {
+            self.metrics.lagging.dec();
+        }
+        if group.subscribers.is_empty() {
+            groups.by_prefix.remove(&subscriber.prefix);
+            let length = subscriber.prefix.len();
+            if let Some(count) = groups.lengths.get_mut(&length) {
+                *count -= 1;
+                if *count == 0 {
+                    groups.lengths.remove(&length);
+                }
+            }
+        }
+    }
+
+    /// Hands out the events of all revisions after the last publication up to `revision`.
+    pub(crate) fn publish(&self, revision: Revision, events: &[Arc<Event>]) {
+        let mut groups = self.groups.lock();
+        let Groups { by_prefix, lengths, .. } = &mut *groups;
+        let mut touched: Vec<Bytes> = Vec::new();
+        for event in events {
+            for length in lengths.keys().take_while(|length| **length <= event.key.len()) {
+                let Some(group) = by_prefix.get_mut(&event.key[..*length]) else { continue };
+                if group.pending.is_empty() {
+                    touched.push(event.key.slice(..*length));
+                }
+                group.pending.push(Arc::clone(event));
+            }
+        }
+        for prefix in touched {
+            let Some(group) = by_prefix.get_mut(&prefix) else { continue };
+            let events = std::mem::take(&mut group.pending);
+            let bytes = events.iter().map(|event| event_bytes(event)).sum();
+            let batch = Arc::new(Batch { revision, events, bytes });
+            for subscriber in group.subscribers.values() {
+                self.push(subscriber, &batch);
+            }
+        }
+        // Only after the queues are filled: progress must not run ahead of events.
+        self.published.store(revision, Ordering::Release);
+    }
+
+    fn push(&self, subscriber: &Subscriber, batch: &Arc<Batch>) {
+        let mut queue = subscriber.queue.lock();
+        if !queue.live {
+            return;
+        }
+        let events = queue.events + batch.events.len();
+        let bytes = queue.bytes + batch.bytes;
+        let fits = events <= self.limits.queue_events && bytes <= self.limits.queue_bytes;
+        if fits || queue.batches.is_empty() {
+            queue.batches.push_back(Arc::clone(batch));
+            (queue.events, queue.bytes) = (events, bytes);
+        } else {
+            *queue = Queue { ended: queue.ended.take(), ..Queue::default() };
+            self.metrics.lagging.inc();
+            self.metrics.overflows.inc();
+        }
+        drop(queue);
+        subscriber.wake.notify_one();
+    }
+
+    /// Takes what waits for a watcher.
+    pub(crate) fn take(&self, subscriber: &Subscriber) -> Taken {
+        // Before the queue is looked at: an event of a later revision may be on its way into it.
+        let published = self.published();
+        let mut queue = subscriber.queue.lock();
+        if let Some(batch) = queue.batches.pop_front() {
+            queue.events -= batch.events.len();
+            queue.bytes -= batch.bytes;
+            return Taken::Batch(batch);
+        }
+        match &queue.ended {
+            Some(error) => Taken::Ended(error.clone()),
+            None if queue.live => Taken::Idle(published),
+            None => Taken::Lagging,
+        }
+    }
+
+    /// Makes a lagging watcher live: every publication after the returned revision is queued for it.
+    pub(crate) fn go_live(&self, subscriber: &Subscriber) -> Revision {
+        let _no_publication_meanwhile = self.groups.lock();
+        let mut queue = subscriber.queue.lock();
+        if !queue.live {
+            queue.live = true;
+            self.metrics.lagging.dec();
+        }
+        self.published()
+    }
+
+    /// Ends all watches, now and to come, once they have taken what is queued.
+    pub(crate) fn end(&self, error: &Error) {
+        let mut groups = self.groups.lock();
+        groups.ended.get_or_insert_with(|| error.clone());
+        for subscriber in groups.by_prefix.values().flat_map(|group| group.subscribers.values()) {
+            subscriber.queue.lock().ended.get_or_insert_with(|| error.clone());
+            subscriber.wake.notify_one();
+        }
+    }
+}

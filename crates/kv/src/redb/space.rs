@@ -1,0 +1,142 @@
+//! The tables of the file and how the engine writes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
+
+use crate::engine::{Numbers, Space};
+use crate::fault::Fault;
+use crate::record::{RecordRef, encode_changes, encode_entry};
+use crate::store::{Entry, Event, LeaseId, Revision};
+
+/// Key to entry, as it is now.
+pub(super) const CURRENT: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("current");
+/// Revision to all its changes.
+pub(super) const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");
+/// Lease to milliseconds to live, and lease followed by key to nothing for each key on it.
+pub(super) const LEASES: TableDefinition<'_, &[u8], u64> = TableDefinition::new("leases");
+/// Single numbers by name.
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+pub(super) const FORMAT: &str = "format";
+pub(super) const REVISION: &str = "revision";
+pub(super) const COMPACTED: &str = "compacted";
+pub(super) const LAST_LEASE: &str = "last_lease";
+
+/// The tables inside a write transaction.
+pub(super) struct Tables<'t> {
+    txn: &'t WriteTransaction,
+    current: Table<'t, &'static [u8], &'static [u8]>,
+    log: Table<'t, Revision, &'static [u8]>,
+    buffer: &'t mut Vec<u8>,
+    dirty: bool,
+}
+
+impl<'t> Tables<'t> {
+    pub(super) fn open(txn: &'t WriteTransaction, buffer: &'t mut Vec<u8>) -> Result<Self, Fault> {
+        let current = txn.open_table(CURRENT).map_err(fault)?;
+        let log = txn.open_table(LOG).map_err(fault)?;
+        Ok(Self { txn, current, log, buffer, dirty: false })
+    }
+
+    /// Whether there is something to commit.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+}
+
+/// What a failure of redb means for us.
+pub(super) fn fault(error: impl Into<redb::Error>) -> Fault {
+    match error.into() {
+        redb::Error::Corrupted(reason) => Fault::Damaged(reason),
+        error @ (redb::Error::TableTypeMismatch { .. } | redb::Error::TypeDefinitionChanged { .. }) => {
+            Fault::Damaged(error.to_string())
+        }
+        error => Fault::Medium(error.to_string()),
+    }
+}
+
+/// The row that stands for a lease, or for a key on it.
+pub(super) fn lease_row(id: LeaseId, key: &[u8]) -> Vec<u8> {
+    [&id.to_be_bytes(), key].concat()
+}
+
+impl Space for Tables<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Entry>, Fault> {
+        let Some(found) = self.current.get(key).map_err(fault)? else { return Ok(None) };
+        let record = RecordRef::decode(found.value())?;
+        Ok(Some(record.to_entry(bytes::Bytes::copy_from_slice(key), false)))
+    }
+
+    fn set(&mut self, entry: &Entry) -> Result<(), Fault> {
+        self.dirty = true;
+        encode_entry(self.buffer, entry);
+        self.current.insert(&*entry.key, self.buffer.as_slice()).map_err(fault)?;
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), Fault> {
+        self.dirty = true;
+        self.current.remove(key).map_err(fault)?;
+        Ok(())
+    }
+
+    fn append(&mut self, revision: Revision, log_bytes: u64, events: &[Arc<Event>]) -> Result<(), Fault> {
+        self.dirty = true;
+        encode_changes(self.buffer, log_bytes, events);
+        self.log.insert(revision, self.buffer.as_slice()).map_err(fault)?;
+        Ok(())
+    }
+
+    fn trim(&mut self, through: Revision, budget: usize) -> Result<bool, Fault> {
+        let first = match self.log.first().map_err(fault)? {
+            Some((first, _)) => first.value(),
+            None => return Ok(false),
+        };
+        if first > through {
+            return Ok(false);
+        }
+        self.dirty = true;
+        // Revisions in the log are dense, so a range of them is as good as a count.
+        let last = first.saturating_add(budget as u64).min(through);
+        self.log.retain_in(first..=last, |_, _| false).map_err(fault)?;
+        Ok(last < through)
+    }
+
+    fn save(&mut self, numbers: Numbers) -> Result<(), Fault> {
+        self.dirty = true;
+        let mut meta = self.txn.open_table(META).map_err(fault)?;
+        meta.insert(REVISION, numbers.revision).map_err(fault)?;
+        meta.insert(COMPACTED, numbers.compacted).map_err(fault)?;
+        meta.insert(LAST_LEASE, numbers.last_lease).map_err(fault)?;
+        Ok(())
+    }
+
+    fn set_lease(&mut self, id: LeaseId, ttl: Duration) -> Result<(), Fault> {
+        self.dirty = true;
+        let mut leases = self.txn.open_table(LEASES).map_err(fault)?;
+        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        leases.insert(lease_row(id, b"").as_slice(), millis).map_err(fault)?;
+        Ok(())
+    }
+
+    fn remove_lease(&mut self, id: LeaseId) -> Result<(), Fault> {
+        self.dirty = true;
+        let mut leases = self.txn.open_table(LEASES).map_err(fault)?;
+        let (start, end) = (lease_row(id, b""), lease_row(id.saturating_add(1), b""));
+        leases.retain_in(start.as_slice()..end.as_slice(), |_, _| false).map_err(fault)
+    }
+
+    fn attach(&mut self, id: LeaseId, key: &[u8]) -> Result<(), Fault> {
+        let mut leases = self.txn.open_table(LEASES).map_err(fault)?;
+        leases.insert(lease_row(id, key).as_slice(), 0).map_err(fault)?;
+        Ok(())
+    }
+
+    fn detach(&mut self, id: LeaseId, key: &[u8]) -> Result<(), Fault> {
+        let mut leases = self.txn.open_table(LEASES).map_err(fault)?;
+        leases.remove(lease_row(id, key).as_slice()).map_err(fault)?;
+        Ok(())
+    }
+}

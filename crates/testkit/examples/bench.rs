@@ -1,0 +1,33 @@
+//! `bench PROGRAM [--quick]`: kube-apiserver with etcd and `thane`, one after the other, under the same load.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use thane_testkit::bench::{Scale, lift_file_limit, measure, table};
+use thane_testkit::peer::{Absence, KubeApiServer, PeerHome, Thane};
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "a program for people")]
+async fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let program = arguments.next().context("usage: bench PROGRAM [--quick]")?;
+    let scale = if arguments.next().is_some_and(|argument| argument == "--quick") { Scale::QUICK } else { Scale::FULL };
+    lift_file_limit();
+    let home = PeerHome::locate();
+    if let Err(Absence::Skip(why) | Absence::Fail(why)) = home.require(KubeApiServer::programs()) {
+        bail!(why);
+    }
+    println!("{scale:?}");
+    // One side at a time, so that neither takes the other's processors.
+    let reference = {
+        let server = KubeApiServer::start(&home, false).await?;
+        measure(server.endpoint(), &server.processes(), server.ready_after(), scale).await?
+    };
+    let ours = {
+        let server = Thane::start(Path::new(&program), &["--clusters", "0"]).await?;
+        measure(server.endpoint(), &server.processes(), server.ready_after(), scale).await?
+    };
+    let (text, values) = table(&reference, &ours);
+    println!("{text}\n{values}");
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Scripted request sequences, run against two servers, their answers normalised and compared.
+//!
+//! The scripts are in `sequences/*.yaml`; [`Sequence`] says what they may contain.
+
+mod compare;
+mod normalise;
+mod report;
+mod run;
+mod sequence;
+mod substitute;
+
+pub use compare::{Difference, compare};
+pub use normalise::Normaliser;
+pub use report::{Report, Verdict};
+pub use run::{Recording, Runner, run_all};
+pub use sequence::{Accepted, Identity, Keep, Sequence, Step, Until, Watch, load_all, parse};
+
+use crate::endpoint::Endpoint;
+
+/// A server that sequences run against.
+pub trait Target: Send + Sync {
+    /// What reports call it.
+    fn name(&self) -> &str;
+
+    /// Where it is; the client must be a cluster administrator.
+    fn endpoint(&self) -> &Endpoint;
+}
+
+/// A server that is known by name and address alone.
+#[derive(Debug, Clone)]
+pub struct NamedEndpoint {
+    /// What reports call it.
+    pub name: String,
+    /// Where it is.
+    pub endpoint: Endpoint,
+}
+
+impl Target for NamedEndpoint {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Target for crate::peer::KubeApiServer {
+    fn name(&self) -> &'static str {
+        "kube-apiserver"
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        crate::peer::KubeApiServer::endpoint(self)
+    }
+}

@@ -1,0 +1,76 @@
+//! Real systems, started on free loopback ports and stopped without a trace.
+
+mod kubernetes;
+mod pki;
+mod process;
+mod thane;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+pub use kubernetes::KubeApiServer;
+pub use process::Guarded;
+pub use thane::Thane;
+
+/// The folder that `make peers` fills.
+#[derive(Debug, Clone)]
+pub struct PeerHome {
+    folder: PathBuf,
+}
+
+/// What a test does when peers are missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absence {
+    /// Say why, loudly, and pass.
+    Skip(String),
+    /// Fail: someone asked for the peers by `THANE_PEERS_REQUIRED=1`.
+    Fail(String),
+}
+
+impl PeerHome {
+    /// `THANE_PEERS_HOME`, or `thane-peers` in the user's cache folder.
+    pub fn locate() -> Self {
+        let folder = std::env::var_os("THANE_PEERS_HOME").map_or_else(
+            || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/thane-peers"),
+            PathBuf::from,
+        );
+        Self { folder }
+    }
+
+    /// The path of a built program.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.folder.join("bin").join(name)
+    }
+
+    /// A folder of custom resource definitions: `argo-cd` or `argo-workflows`.
+    pub fn definitions(&self, of: &str) -> PathBuf {
+        self.folder.join("crds").join(of)
+    }
+
+    /// Whether all these programs are built; if not, what a test should do about it.
+    pub fn require(&self, programs: &[&str]) -> Result<(), Absence> {
+        let missing: Vec<&str> = programs.iter().copied().filter(|name| !self.program(name).is_file()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let why = format!("{} not built in {}: run `make peers`", missing.join(", "), self.folder.display());
+        let required = std::env::var_os("THANE_PEERS_REQUIRED").is_some_and(|value| value == "1");
+        Err(if required { Absence::Fail(why) } else { Absence::Skip(why) })
+    }
+}
+
+/// A port that was free a moment ago on loopback.
+///
+/// Two callers get different ports because the listeners are all held until the last port is known.
+pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port on loopback")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

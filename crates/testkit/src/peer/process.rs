@@ -1,0 +1,106 @@
+//! A child that cannot outlive us: not after a drop, not after a panic, not after SIGKILL.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The guard holds our end of a pipe as its input. When we end, however we end, it reads end-of-file and ends its group.
+const GUARD: &str = r#"folder=$1; shift
+("$@" </dev/null; kill -TERM $$ 2>/dev/null) &
+read -r _
+[ -z "$folder" ] || rm -rf "$folder"
+kill -KILL 0"#;
+
+/// A program and everything it started, ended together.
+#[derive(Debug)]
+pub struct Guarded {
+    guard: Child,
+    group: Pid,
+}
+
+impl Guarded {
+    /// Starts `program` with its output in `log`. `folder`, if given, is removed should this process be killed.
+    pub fn start(program: &Path, arguments: &[String], log: &Path, folder: Option<&Path>) -> Result<Self> {
+        let output = File::create(log).with_context(|| format!("creating {}", log.display()))?;
+        let guard = Command::new("sh")
+            .args(["-c", GUARD, "guard"])
+            .arg(folder.unwrap_or(Path::new("")))
+            .arg(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        let group = Pid::from_child(&guard);
+        Ok(Self { guard, group })
+    }
+
+    /// Whether the program is still there.
+    pub fn running(&mut self) -> bool {
+        matches!(self.guard.try_wait(), Ok(None))
+    }
+
+    /// The process ids of the group, the guard's own shell left out.
+    pub fn members(&self) -> Vec<u32> {
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+        let group = self.group.as_raw_nonzero().get().to_string();
+        entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+            .filter(|pid| in_group(*pid, &group) && !is_shell(*pid))
+            .collect()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // The group may have ended by itself; there is nobody left to tell.
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.guard.wait();
+    }
+}
+
+fn in_group(pid: u32, group: &str) -> bool {
+    // Fields after the parenthesised name: state, parent, group.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(2)) == Some(group)
+}
+
+fn is_shell(pid: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    matches!(name.trim(), "sh" | "dash" | "bash")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_program_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut guarded =
+            Guarded::start(Path::new("sleep"), &["600".to_owned()], &folder.path().join("log"), None).unwrap();
+        assert!(guarded.running());
+        let group = guarded.group;
+        drop(guarded);
+        assert!(rustix::process::test_kill_process_group(group).is_err());
+    }
+
+    #[test]
+    fn a_program_that_ends_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut guarded = Guarded::start(Path::new("true"), &[], &folder.path().join("log"), None).unwrap();
+        let noticed = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            !guarded.running()
+        });
+        assert!(noticed);
+    }
+}
