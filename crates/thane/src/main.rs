@@ -1,2 +1,14 @@
-//! placeholder
-fn main() {}
+//! One binary that gives a fleet of clusters, nodes and AI agents a hub.
+
+mod cli;
+mod commands;
+mod failure;
+mod kubernetes;
+mod output;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os())
+}

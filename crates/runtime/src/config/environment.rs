@@ -9,7 +9,7 @@ use super::leaves::{Leaves, Path};
 
 const PREFIX: &str = "THANE_";
 /// Names the configuration file; read before any layer exists.
-pub(crate) const FILE_VARIABLE: &str = "THANE_CONFIG";
+pub const FILE_VARIABLE: &str = "THANE_CONFIG";
 
 /// What the environment sets.
 pub(super) struct Found {

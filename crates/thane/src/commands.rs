@@ -1,0 +1,72 @@
+//! The commands, one file each.
+
+mod apply;
+mod completions;
+mod config;
+mod delete;
+mod get;
+mod pki;
+mod version;
+mod watch;
+
+use std::future::Future;
+
+use clap::Subcommand;
+use thane_api::code;
+
+use crate::cli::{Cli, Global};
+use crate::failure::Failure;
+use crate::settings::{self, Flags};
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Apply manifests to an API server
+    Apply(apply::Apply),
+    /// Show objects
+    Get(get::Get),
+    /// Delete objects
+    Delete(delete::Delete),
+    /// Follow changes of objects
+    Watch(watch::Watch),
+    /// Make, inspect and renew certificates
+    #[command(subcommand)]
+    Pki(pki::Pki),
+    /// Show configuration
+    #[command(subcommand)]
+    Config(config::Config),
+    /// Show the version
+    Version(version::Version),
+    /// Write a completion script for a shell to stdout
+    Completions(completions::Completions),
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
+    let global = &cli.global;
+    match cli.command {
+        Command::Version(command) => command.run(),
+        Command::Completions(command) => command.run(),
+        Command::Config(command) => command.run(global),
+        Command::Pki(command) => command.run(),
+        Command::Apply(command) => block_on(global, command.run()),
+        Command::Get(command) => block_on(global, command.run()),
+        Command::Delete(command) => block_on(global, command.run()),
+        Command::Watch(command) => block_on(global, command.run()),
+    }
+}
+
+/// Runs a command that talks to an API server; Ctrl-C ends it at once.
+fn block_on(global: &Global, command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut logs = settings::load(global, Flags::new())?;
+    if logs.rows().iter().any(|row| row.key == "log.level" && row.origin == "default") {
+        // A person who asked for a list does not want the log of how it was fetched.
+        "error,kube_client=off".clone_into(&mut logs.value.log.level);
+    }
+    thane_runtime::telemetry::init(&logs.value.log)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(code::BUG, format!("start the runtime: {error}")))?;
+    runtime.block_on(command)
+}

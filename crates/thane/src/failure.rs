@@ -1,0 +1,128 @@
+//! Why a command failed: a stable code, a message and the next step.
+
+mod kubernetes;
+
+pub(crate) use kubernetes::refused;
+
+use std::io::Write;
+
+use owo_colors::OwoColorize;
+use thane_api::{Code, Exit, code};
+use thane_runtime::{config, net, pki, telemetry, tls};
+
+/// A command's failure.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: Code,
+    message: String,
+    hint: Option<String>,
+    silent: bool,
+    not_found: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, silent: false, not_found: false }
+    }
+
+    /// Says what the failure is about.
+    #[must_use]
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// Whether the object asked for does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.not_found
+    }
+
+    /// A next step that fits better than the code's own.
+    #[must_use]
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A failure that has been told already; only the exit code is left.
+    #[must_use]
+    pub(crate) fn told(mut self) -> Self {
+        self.silent = true;
+        self
+    }
+
+    /// The reader of our output went away, which is its good right.
+    pub(crate) fn output_closed() -> Self {
+        Self { silent: true, ..Self::new(code::FILE_FAILED, "output was closed") }
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.code.exit
+    }
+
+    pub(crate) fn print(&self) {
+        if self.silent {
+            return;
+        }
+        let hint = self.hint.as_deref().unwrap_or(self.code.hint);
+        let mut stderr = anstream::stderr().lock();
+        // Nobody is left to tell when stderr is gone.
+        let _ = writeln!(stderr, "{} {}", format_args!("error[{}]:", self.code).red().bold(), self.message);
+        let _ = writeln!(stderr, "  {} {hint}", "next:".cyan().bold());
+    }
+}
+
+impl From<config::Error> for Failure {
+    fn from(error: config::Error) -> Self {
+        let failure = Self::new(code::CONFIG_INVALID, error.to_string());
+        match error {
+            config::Error::Read { .. } => failure.with_hint("check the path that --config or THANE_CONFIG gives"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<telemetry::Error> for Failure {
+    fn from(error: telemetry::Error) -> Self {
+        Self::new(code::CONFIG_INVALID, error.to_string())
+            .with_hint("levels look like `info` or `warn,kv=debug,apiserver=trace`")
+    }
+}
+
+impl From<pki::Error> for Failure {
+    fn from(error: pki::Error) -> Self {
+        Self::new(code::CERTIFICATE_UNUSABLE, error.to_string())
+    }
+}
+
+impl From<pki::store::Error> for Failure {
+    fn from(error: pki::store::Error) -> Self {
+        let code = match &error {
+            pki::store::Error::Io { .. } => code::FILE_FAILED,
+            pki::store::Error::Pki { .. } => code::CERTIFICATE_UNUSABLE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<tls::Error> for Failure {
+    fn from(error: tls::Error) -> Self {
+        Self::new(code::CERTIFICATE_UNUSABLE, error.to_string())
+    }
+}
+
+impl From<net::BindError> for Failure {
+    fn from(error: net::BindError) -> Self {
+        Self::new(code::PORT_TAKEN, error.to_string())
+    }
+}
+
+impl From<thane_runtime::tasks::Failure> for Failure {
+    fn from(failure: thane_runtime::tasks::Failure) -> Self {
+        Self::new(code::TASK_FAILED, failure.to_string())
+    }
+}

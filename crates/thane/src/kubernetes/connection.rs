@@ -1,0 +1,132 @@
+//! Which API server, as whom, in which namespace.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use serde::de::DeserializeOwned;
+use thane_api::code;
+use thane_runtime::config::units::Span;
+
+use super::catalog::Catalog;
+use crate::failure::Failure;
+
+/// What `thane up` writes.
+const DEFAULT_KUBECONFIG: &str = ".thane/kubeconfig";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Flags of commands that talk to an API server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// Kubeconfig file; else $KUBECONFIG, else ./.thane/kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; else its current one
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Namespace; else the context's
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Longest wait for one answer
+    #[arg(long, value_name = "DURATION", default_value_t = Span(Duration::from_mins(1)))]
+    request_timeout: Span,
+}
+
+/// A connection in use.
+pub(crate) struct Session {
+    pub(crate) client: kube::Client,
+    pub(crate) namespace: String,
+    /// Whether the namespace was asked for rather than taken from the context.
+    pub(crate) namespace_given: bool,
+    server: String,
+    timeout: Duration,
+}
+
+impl Connection {
+    pub(crate) async fn open(&self) -> Result<Session, Failure> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = Config::from_custom_kubeconfig(self.read()?, &options).await?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // A watch may be silent for long; each request has its own timeout instead.
+        config.read_timeout = None;
+        let server = config.cluster_url.to_string();
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        check_segment("namespace", &namespace)?;
+        Ok(Session {
+            client: kube::Client::try_from(config)?,
+            namespace,
+            namespace_given: self.namespace.is_some(),
+            server,
+            timeout: self.request_timeout.0,
+        })
+    }
+
+    fn read(&self) -> Result<Kubeconfig, Failure> {
+        if let Some(path) = &self.kubeconfig {
+            return read_file(path);
+        }
+        if let Some(kubeconfig) = Kubeconfig::from_env()? {
+            return Ok(kubeconfig);
+        }
+        let default = Path::new(DEFAULT_KUBECONFIG);
+        if !default.exists() {
+            let message =
+                format!("neither --kubeconfig nor $KUBECONFIG is set, and there is no {DEFAULT_KUBECONFIG} here");
+            return Err(Failure::new(code::KUBECONFIG_UNUSABLE, message));
+        }
+        read_file(default)
+    }
+}
+
+fn read_file(path: &Path) -> Result<Kubeconfig, Failure> {
+    Kubeconfig::read_from(path).map_err(|error| match error {
+        kube::config::KubeconfigError::ReadConfig(reason, path) => {
+            Failure::new(code::KUBECONFIG_UNUSABLE, format!("{}: {reason}", path.display()))
+        }
+        other => Failure::from(other).about(&path.display().to_string()),
+    })
+}
+
+impl Session {
+    /// Sends one request and waits for the answer, but not for ever.
+    pub(crate) async fn request<T: DeserializeOwned, E: Display>(
+        &self,
+        request: Result<http::Request<Vec<u8>>, E>,
+    ) -> Result<T, Failure> {
+        let request = request.map_err(|error| Failure::new(code::USAGE, error.to_string()))?;
+        self.within(self.client.request(request)).await
+    }
+
+    /// The kinds the server has.
+    pub(crate) async fn catalog(&self) -> Result<Catalog, Failure> {
+        let core = self.within(self.client.list_core_api_versions_aggregated()).await?;
+        let groups = self.within(self.client.list_api_groups_aggregated()).await?;
+        Ok(Catalog::new(core.items.into_iter().chain(groups.items)))
+    }
+
+    /// An error of the connection, with the server's address.
+    pub(crate) fn failure(&self, error: kube::Error) -> Failure {
+        let failure = Failure::from(error);
+        if failure.code() == code::UNREACHABLE { failure.about(&self.server) } else { failure }
+    }
+
+    async fn within<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+        let answered = tokio::time::timeout(self.timeout, answer).await.map_err(|_| {
+            let message = format!("{} did not answer within {}", self.server, Span(self.timeout));
+            Failure::new(code::TIMED_OUT, message)
+        })?;
+        answered.map_err(|error| self.failure(error))
+    }
+}
+
+/// Refuses names that would lead to another path.
+pub(crate) fn check_segment(what: &str, name: &str) -> Result<(), Failure> {
+    let bad = |c: char| "/%?#".contains(c) || c.is_whitespace() || c.is_control();
+    if name.is_empty() || name == "." || name == ".." || name.contains(bad) {
+        return Err(Failure::new(code::USAGE, format!("{name:?} is not a valid {what}")));
+    }
+    Ok(())
+}

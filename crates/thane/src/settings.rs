@@ -1,0 +1,101 @@
+//! The whole configuration of the binary, put together from its layers.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use thane_runtime::admin::AdminConfig;
+use thane_runtime::config::units::Span;
+use thane_runtime::config::{self, Layers, Loaded};
+use thane_runtime::telemetry::LogConfig;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct Settings {
+    /// Logs.
+    pub(crate) log: LogConfig,
+    /// Health and metrics.
+    pub(crate) admin: AdminConfig,
+    /// `thane up`.
+    pub(crate) up: UpSettings,
+}
+
+/// The `up` section.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct UpSettings {
+    /// Where everything is kept.
+    pub(crate) data: PathBuf,
+    /// How many cluster APIs run beside the hub's.
+    pub(crate) clusters: u16,
+    /// Every listener takes a free port.
+    pub(crate) ephemeral_ports: bool,
+    /// How long parts may take to stop.
+    pub(crate) grace: Span,
+}
+
+impl Default for UpSettings {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::from(".thane"),
+            clusters: 1,
+            ephemeral_ports: false,
+            grace: Span(Duration::from_secs(10)),
+        }
+    }
+}
+
+/// Flags of a command that set configuration: path, flag, value.
+pub(crate) type Flags = Vec<(&'static str, &'static str, Option<Value>)>;
+
+/// Reads every layer; `flags` are those of the command itself.
+pub(crate) fn load(global: &Global, flags: Flags) -> Result<Loaded<Settings>, Failure> {
+    let named = std::env::var_os(config::FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let file = global.config.clone().or(named);
+    let text = file.as_deref().map(config::read_file).transpose()?;
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    layer(file.as_deref().zip(text.as_deref()), variables, global, flags)
+}
+
+fn layer(
+    file: Option<(&Path, &str)>,
+    variables: impl IntoIterator<Item = (String, String)>,
+    global: &Global,
+    flags: Flags,
+) -> Result<Loaded<Settings>, Failure> {
+    let mut layers = Layers::from_defaults(&Settings::default())?;
+    if let Some((path, text)) = file {
+        layers = layers.with_file(path, text)?;
+    }
+    layers = layers
+        .with_environment(variables)
+        .with_flag("log.level", "log-level", global.log_level.as_ref().map(|level| json!(level)))
+        .with_flag("log.format", "log-format", global.log_format.as_ref().map(|format| json!(format)));
+    for (key, flag, value) in flags {
+        layers = layers.with_flag(key, flag, value);
+    }
+    Ok(layers.load()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_value_has_a_variable_of_its_own() {
+        let loaded = layer(None, [], &Global::default(), Flags::new()).ok().unwrap();
+        assert_eq!(loaded.value, Settings::default());
+        let rows = loaded.rows();
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.variable.as_str()).collect();
+        assert_eq!(names.len(), rows.len());
+        assert!(names.contains("THANE_UP_EPHEMERAL_PORTS"), "{names:?}");
+    }
+}
