@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use thane_kv::{Compare, Mutation, RedbOptions, RedbStore, Store, Txn, TxnOutcome};
 
 const PERIOD: Duration = Duration::from_secs(5);
@@ -24,9 +26,28 @@ fn main() {
             let store = RedbStore::open(path, RedbOptions::default()).expect("a store");
             let (count, elapsed) = runtime.block_on(load(&store, clients, size, update));
             let kind = if update { "updates" } else { "creates" };
-            println!("{clients:>4} clients: {:>8.0} {kind}/s", count as f64 / elapsed.as_secs_f64());
+            println!(
+                "{clients:>4} clients: {:>8.0} {kind}/s, {}",
+                count as f64 / elapsed.as_secs_f64(),
+                batches(&store)
+            );
         }
     }
+}
+
+/// How large the batches were and how long their commits took.
+fn batches(store: &RedbStore) -> String {
+    let mut registry = Registry::default();
+    store.metrics().register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("a string takes all");
+    let number = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(f64::NAN)
+    };
+    let size = number("kv_batch_requests_sum") / number("kv_batch_requests_count");
+    let micros = 1e6 * number("kv_commit_seconds_sum") / number("kv_commit_seconds_count");
+    format!("{size:.1} per batch of {micros:.0} us")
 }
 
 /// Lets clients write as fast as they are answered and counts what was committed.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -49,7 +49,6 @@ struct Shared {
     metrics: Metrics,
     /// Why the writer ended, if not because it was told to.
     failure: Mutex<Option<Error>>,
-    closing: AtomicBool,
     queued_bytes: AtomicUsize,
 }
 
@@ -72,7 +71,6 @@ impl RedbStore {
             hub: Hub::new(numbers.revision, options.watch.clone(), metrics.clone()),
             metrics,
             failure: Mutex::new(None),
-            closing: AtomicBool::new(false),
             queued_bytes: AtomicUsize::new(0),
             options,
         });
@@ -183,7 +181,6 @@ impl Store for RedbStore {
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            self.shared.closing.store(true, Ordering::Release);
             // Without a sender the writer ends once it has emptied the queue.
             drop(self.requests.write().take());
             let mut stopped = self.stopped.clone();
@@ -196,7 +193,6 @@ impl Store for RedbStore {
 
 impl Drop for RedbStore {
     fn drop(&mut self) {
-        self.shared.closing.store(true, Ordering::Release);
         drop(self.requests.write().take());
         if let Some(thread) = self.writer.lock().take() {
             // A panic of the writer was already reported as the store's failure.

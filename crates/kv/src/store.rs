@@ -16,12 +16,12 @@ pub type LeaseId = u64;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// History up to `compacted` is gone, so a read or watch at or before it cannot be answered.
+    /// History up to `compacted` is gone, so a read of a state before it or a watch from before it cannot be answered.
     #[error("revision {requested} was compacted; history starts after {compacted}")]
     Compacted {
         /// What was asked for.
         requested: Revision,
-        /// The newest revision that is gone.
+        /// The newest revision whose changes are gone; the state it led to can still be read.
         compacted: Revision,
     },
     /// The revision has not happened yet.

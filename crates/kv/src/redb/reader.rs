@@ -1,6 +1,7 @@
 //! Reading from redb's own snapshots, beside the writer.
 
 use std::ops::{Bound, ControlFlow};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,8 +44,13 @@ impl Shared {
 
     fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, ReadError>) -> Result<T> {
         let database = self.database()?;
-        let txn = database.begin_read().map_err(|error| fault(error).into_error(&self.path))?;
-        read(&txn).map_err(|error| error.into_error(&self.path))
+        // redb panics over some damage; that must not take the caller down.
+        let answer = catch_unwind(AssertUnwindSafe(|| {
+            let txn = database.begin_read().map_err(fault)?;
+            read(&txn)
+        }));
+        let damaged = |_| Err(Fault::Damaged("a page makes no sense".into()).into());
+        answer.unwrap_or_else(damaged).map_err(|error| error.into_error(&self.path))
     }
 
     fn database(&self) -> Result<Arc<Database>> {

@@ -24,6 +24,9 @@ const EXPIRE_LEASES: usize = 256;
 const TRIM_IDLE: usize = 4096;
 const TRIM_BUSY: usize = 64;
 
+/// How long the writer waits for callers to come back; well under what a commit takes.
+const GATHER: Duration = Duration::from_micros(100);
+
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
 /// What the writer is asked to do.
@@ -78,6 +81,7 @@ pub(super) struct Writer {
     batch: Vec<Request>,
     answers: Vec<Answer>,
     buffer: Vec<u8>,
+    last_batch: usize,
     stop: signal::Sender<bool>,
     lock: File,
 }
@@ -95,7 +99,17 @@ impl Writer {
         requests: Receiver<Request>,
         stop: signal::Sender<bool>,
     ) -> Self {
-        Self { shared, engine, requests, batch: Vec::new(), answers: Vec::new(), buffer: Vec::new(), stop, lock }
+        Self {
+            shared,
+            engine,
+            requests,
+            batch: Vec::new(),
+            answers: Vec::new(),
+            buffer: Vec::new(),
+            last_batch: 0,
+            stop,
+            lock,
+        }
     }
 
     /// Works until the queue is closed and empty or the medium fails.
@@ -141,18 +155,38 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return Woken::Closed,
             }
         };
+        let bytes = self.gather(first);
+        self.shared.metrics.queued.dec_by(gauge(self.batch.len() as u64));
+        self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Woken::Work
+    }
+
+    /// Fills the batch from the queue, starting with `first`, and tells its size in bytes.
+    ///
+    /// After a batch, the callers it answered come back one after the other. Waiting a moment until as many are there
+    /// as before makes one large batch where there would be a small and a large one in turn.
+    fn gather(&mut self, first: Option<Request>) -> usize {
+        let options = &self.shared.options;
+        let patience = (self.last_batch > 1 && first.is_some()).then(|| Instant::now() + GATHER);
         let mut bytes = 0;
         let mut next = first;
         while let Some(request) = next {
             bytes += request.bytes();
             self.batch.push(request);
-            let full =
-                self.batch.len() >= self.shared.options.batch_requests || bytes >= self.shared.options.batch_bytes;
-            next = if full { None } else { self.requests.try_recv().ok() };
+            if self.batch.len() >= options.batch_requests || bytes >= options.batch_bytes {
+                break;
+            }
+            next = self.requests.try_recv().ok();
+            while next.is_none()
+                && self.batch.len() < self.last_batch
+                && patience.is_some_and(|until| Instant::now() < until)
+            {
+                std::thread::yield_now();
+                next = self.requests.try_recv().ok();
+            }
         }
-        self.shared.metrics.queued.dec_by(gauge(self.batch.len() as u64));
-        self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Woken::Work
+        self.last_batch = self.batch.len();
+        bytes
     }
 
     /// Applies and commits the batch, then publishes and answers.
