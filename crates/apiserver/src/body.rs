@@ -4,10 +4,13 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::media::{self, Content};
+
+/// How much of a body that is too large is read and dropped before the connection is cut.
+const DRAINED_MAX: usize = 64 * 1024 * 1024;
 
 /// Reads a body of at most `limit` bytes.
 pub async fn read<B>(body: B, limit: usize) -> Result<Bytes, Failure>
@@ -17,24 +20,28 @@ where
 {
     let too_large =
         || Failure::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"));
-    if body.size_hint().lower() > limit as u64 {
-        return Err(too_large());
-    }
     let mut body = std::pin::pin!(body);
     let mut whole = BytesMut::new();
+    let mut read = 0;
     while let Some(frame) = body.as_mut().frame().await {
         let frame = frame.map_err(|error| Failure::bad_request(format!("unable to read the request body: {error}")))?;
         if let Ok(data) = frame.into_data() {
-            if whole.is_empty() && body.is_end_stream() {
-                return if data.len() > limit { Err(too_large()) } else { Ok(data) };
+            read += data.len();
+            if read > limit {
+                // a client that is still sending would not see the answer: what is too much is read and dropped
+                whole = BytesMut::new();
+                if read > limit + DRAINED_MAX {
+                    break;
+                }
+                continue;
             }
-            if whole.len() + data.len() > limit {
-                return Err(too_large());
+            if whole.is_empty() && body.is_end_stream() {
+                return Ok(data);
             }
             whole.extend_from_slice(&data);
         }
     }
-    Ok(whole.freeze())
+    if read > limit { Err(too_large()) } else { Ok(whole.freeze()) }
 }
 
 /// A decoded object and the duplicate fields its text had.
@@ -45,37 +52,83 @@ pub struct Decoded {
     pub duplicates: Vec<String>,
 }
 
-/// Decodes an object sent by a create, update or delete.
-pub fn decode(headers: &HeaderMap, bytes: &Bytes) -> Result<Decoded, Failure> {
-    match Content::of(headers) {
-        Ok(Content::Json) => json(bytes),
-        Ok(Content::Yaml) => yaml(bytes),
-        Ok(Content::Protobuf) => crate::protobuf::decode(bytes).map(|value| Decoded { value, duplicates: Vec::new() }),
-        _ => Err(media::unsupported(media::OBJECT_TYPES)),
+/// Decodes an object sent by a create, update or delete, which should be of the given type.
+pub fn decode(headers: &HeaderMap, bytes: &Bytes, api_version: &str, kind: &str) -> Result<Decoded, Failure> {
+    let unrecognised = |why: String| {
+        let shown = shown(bytes);
+        Failure::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+    };
+    let typed = |why: String| unrecognised(format!("couldn't get version/kind; json parse error: {why}"));
+    let decoded = match Content::of(headers) {
+        Ok(Content::Json) => json(bytes).map_err(typed)?,
+        Ok(Content::Yaml) => yaml(bytes).map_err(unrecognised)?,
+        Ok(Content::Protobuf) => {
+            let value = crate::protobuf::decode(bytes, api_version, kind)?;
+            return Ok(Decoded { value, duplicates: Vec::new() });
+        }
+        _ => return Err(media::unsupported(media::OBJECT_TYPES)),
+    };
+    match decoded.value {
+        Value::Object(_) => Ok(decoded),
+        Value::Null => Ok(Decoded { value: Value::Object(Map::new()), duplicates: Vec::new() }),
+        other => Err(typed(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            json_kind(&other)
+        ))),
     }
 }
 
-/// Decodes JSON with the wording of Go's decoder for the common mistakes.
-pub fn json(bytes: &[u8]) -> Result<Decoded, Failure> {
+/// The beginning of a body, as errors show it.
+pub fn shown(bytes: &[u8]) -> String {
+    const LEN_MAX: usize = 30;
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim();
+    match text.char_indices().nth(LEN_MAX) {
+        None if text.is_empty() => "<empty>".to_owned(),
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} ...", &text[..end]),
+    }
+}
+
+/// A JSON value's kind, as Go's decoder names it.
+fn json_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Decodes JSON with the wording of Go's decoder for the common mistakes. Bytes that are no UTF-8 are replaced, as in Go.
+pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
     let mut duplicates = Vec::new();
-    let value = duplicate::parse(bytes, &mut duplicates)
-        .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
+    let value = duplicate::parse(&String::from_utf8_lossy(bytes), &mut duplicates)?;
     Ok(Decoded { value, duplicates })
 }
 
+/// As [`json`], without a look at duplicates.
+pub fn json_value(bytes: &[u8]) -> Result<Value, String> {
+    json(bytes).map(|decoded| decoded.value)
+}
+
 /// Decodes YAML (or JSON, which a YAML body often is).
-pub fn yaml(bytes: &[u8]) -> Result<Decoded, Failure> {
+pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
         return json(bytes);
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Failure::bad_request("error decoding YAML: invalid UTF-8"))?;
-    let value = serde_saphyr::from_str::<Value>(text)
-        .map_err(|error| Failure::bad_request(format!("error decoding YAML: {}", first_line(&error.to_string()))))?;
+    let wrong = |why: &str| format!("error converting YAML to JSON: yaml: {why}");
+    let text = std::str::from_utf8(bytes).map_err(|_| wrong("invalid UTF-8"))?;
+    let value = serde_saphyr::from_str::<Value>(text).map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        // the parser's own position in front is not Kubernetes' wording
+        wrong(line.rsplit_once(": ").map_or(line, |(_, why)| why))
+    })?;
     Ok(Decoded { value, duplicates: Vec::new() })
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
 }
 
 mod duplicate {
@@ -89,8 +142,7 @@ mod duplicate {
 
     const REPORTED_MAX: usize = 100;
 
-    pub(super) fn parse(bytes: &[u8], found: &mut Vec<String>) -> Result<Value, String> {
-        let text = std::str::from_utf8(bytes).map_err(|_| "invalid UTF-8 in body".to_owned())?;
+    pub(super) fn parse(text: &str, found: &mut Vec<String>) -> Result<Value, String> {
         let seen = RefCell::new(Vec::new());
         let path = RefCell::new(String::new());
         let mut reader = serde_json::Deserializer::from_str(text);
@@ -114,13 +166,36 @@ mod duplicate {
                 if error.to_string().starts_with("expected value")
                     || error.to_string().starts_with("expected ident") =>
             {
-                format!("invalid character {c:?} looking for beginning of value")
+                literal(text, offset)
+                    .unwrap_or_else(|| format!("invalid character {} looking for beginning of value", quoted(c)))
             }
             Some(c) if error.to_string().starts_with("key must be a string") => {
-                format!("invalid character {c:?} looking for beginning of object key string")
+                format!("invalid character {} looking for beginning of object key string", quoted(c))
+            }
+            Some(c) if error.to_string().starts_with("trailing characters") => {
+                format!("invalid character {} after top-level value", quoted(c))
             }
             _ => error.to_string(),
         }
+    }
+
+    /// A character as Go quotes it.
+    fn quoted(c: char) -> String {
+        match c {
+            '\'' => "'\\''".to_owned(),
+            c if c.is_control() => format!("'\\u{:04x}'", u32::from(c)),
+            c => format!("'{c}'"),
+        }
+    }
+
+    /// A word that begins like `true`, `false` or `null` and goes on differently.
+    fn literal(text: &str, offset: usize) -> Option<String> {
+        let before = text.get(..offset)?;
+        let start = before.rfind(|c: char| !c.is_ascii_lowercase()).map_or(0, |at| at + 1);
+        let rest = text.get(start..)?;
+        let word = ["null", "true", "false"].into_iter().find(|word| rest.starts_with(&word[..1]))?;
+        let (got, wanted) = rest.chars().zip(word.chars()).find(|(got, wanted)| got != wanted)?;
+        Some(format!("invalid character {} in literal {word} (expecting '{wanted}')", quoted(got)))
     }
 
     struct Node<'a> {
@@ -212,9 +287,9 @@ mod tests {
     #[test]
     fn bad_json_is_refused() {
         for text in ["", "{", "[", "nope", "{\"a\":}", "{\"a\":1}x", "\u{feff}{}"] {
-            assert_eq!(json(text.as_bytes()).err().map(|failure| failure.code), Some(400), "{text:?}");
+            assert!(json(text.as_bytes()).is_err(), "{text:?}");
         }
-        assert!(json(b"{\"a\":\"\xff\"}").is_err());
+        assert_eq!(json(b"{\"a\":\"\xff\"}").unwrap().value["a"], "\u{fffd}");
         assert!(json("[".repeat(100_000).as_bytes()).is_err());
     }
 

@@ -17,8 +17,7 @@ use crate::field::{FieldError, Path};
 use crate::schema::formats;
 use crate::schema::names as rules;
 
-pub use jsonpath::JsonPath;
-pub use kind::{Column, CustomKind, Scale, Version};
+pub use kind::{CustomKind, Scale, Version};
 pub use names::{Names, accept, establish, terminate};
 
 #[cfg(test)]

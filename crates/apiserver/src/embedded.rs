@@ -37,6 +37,8 @@ pub struct Config {
     pub encryption_keys: Option<PathBuf>,
     /// Static tokens, in Kubernetes' CSV form.
     pub token_file: Option<PathBuf>,
+    /// Whether requests without credentials are let in, as nobody in particular.
+    pub anonymous: bool,
     /// Bounds and choices.
     pub options: Options,
 }
@@ -50,6 +52,7 @@ impl Config {
             names: Vec::new(),
             encryption_keys: None,
             token_file: None,
+            anonymous: false,
             options: Options::default(),
         }
     }
@@ -171,7 +174,7 @@ fn authenticator(config: &Config, identities: &Identities) -> Result<Authenticat
         Some(path) => Some(TokenFile::parse(&read(path)?)?),
         None => None,
     };
-    Ok(Authenticator { token_file, issuer: Some(issuer), anonymous: false })
+    Ok(Authenticator { token_file, issuer: Some(issuer), anonymous: config.anonymous })
 }
 
 fn encryption(keys: Option<&Path>) -> Result<Encryption, Error> {

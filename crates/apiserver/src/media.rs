@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
-use crate::failure::{Details, Failure};
+use crate::failure::Failure;
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,13 +80,11 @@ impl Accepted {
 }
 
 fn not_acceptable() -> Failure {
-    let mut failure = Failure::new(
+    Failure::new(
         406,
         "NotAcceptable",
         "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf",
-    );
-    failure.details = Some(Box::<Details>::default());
-    failure
+    )
 }
 
 /// The form of a request's body.

@@ -194,13 +194,15 @@ impl Stored {
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.as_str().into();
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        kind.on_read(&mut object);
+        if kind.changes_on_read(self.revision) {
+            kind.on_read(&mut object);
+        }
         Ok(object)
     }
 
     /// Appends the object as JSON; items of a built-in list carry no type of their own.
     pub fn render(&self, kind: &ResourceType, typed: bool, out: &mut Vec<u8>) -> Result<()> {
-        if kind.changes_on_read() {
+        if kind.changes_on_read(self.revision) {
             let mut object = self.value(kind)?;
             if !typed && let Some(fields) = object.as_object_mut() {
                 fields.remove("apiVersion");

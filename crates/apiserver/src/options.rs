@@ -43,7 +43,7 @@ impl WriteOptions {
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
                 let path = Path::new("fieldValidation");
-                errors.push(FieldError::not_supported(&path, other, &["Ignore", "Strict", "Warn"]));
+                errors.push(FieldError::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]));
                 FieldValidation::Warn
             }
         };
@@ -63,15 +63,11 @@ impl WriteOptions {
 }
 
 fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Vec<FieldError>) -> bool {
-    let mut set = false;
-    for value in values.filter(|value| !value.is_empty()) {
-        if value == "All" {
-            set = true;
-        } else {
-            errors.push(FieldError::not_supported(&Path::new("dryRun"), value, &["All"]));
-        }
+    let values: Vec<&str> = values.collect();
+    if values.iter().any(|value| *value != "All") {
+        errors.push(FieldError::not_supported(&Path::new("dryRun"), values.clone(), &["All"]));
     }
-    set
+    !values.is_empty()
 }
 
 /// How a list's `resourceVersion` is meant.
@@ -147,7 +143,7 @@ impl ListOptions {
                 errors.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
             }
             if rule == VersionMatch::Exact && self.resource_version == Some(0) {
-                errors.push(forbidden("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""));
+                errors.push(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
             }
         }
         errors
@@ -272,7 +268,7 @@ impl DeleteOptions {
             (Some("Foreground"), None) => Some(Propagation::Foreground),
             (None | Some(""), None) => None,
             (Some(other), None) => {
-                errors.push(FieldError::not_supported(&path, other, &["Background", "Foreground", "Orphan", "nil"]));
+                errors.push(FieldError::not_supported(&path, other, &["Foreground", "Background", "Orphan", "nil"]));
                 None
             }
         };

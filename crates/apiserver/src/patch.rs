@@ -18,7 +18,8 @@ use crate::field::{FieldError, Path};
 
 /// The answer when what a JSON or merge patch makes of an object is no such object any more.
 pub fn undecodable(patched: &Value, why: &str) -> Failure {
-    let error = FieldError::invalid(&Path::new("patch"), patched.to_string(), why);
+    let shown = patched.as_str().map_or_else(|| patched.to_string(), str::to_owned);
+    let error = FieldError::invalid(&Path::new("patch"), shown, why);
     let mut failure = Failure::invalid("", "", "", &[error]);
     // Kubernetes names nothing here: the object was never decoded.
     if let Some(details) = &mut failure.details {

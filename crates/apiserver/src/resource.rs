@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::builtin;
@@ -11,6 +10,7 @@ use crate::crd::{self, CustomKind, Scale, Version};
 use crate::field::FieldError;
 use crate::patch::apply::{Target, reset_fields};
 use crate::schema::{self, Schema};
+use crate::table::Rows;
 
 /// One kind at one version.
 pub struct ResourceType {
@@ -57,8 +57,9 @@ pub struct Custom {
     pub version: Version,
     /// The schemas of the other versions, by `group/version`.
     pub other_versions: Vec<(String, Arc<Schema>)>,
-    /// Objects stored before a default was added get it when they are read.
-    pub has_defaults: bool,
+    /// Objects written after this revision were pruned and defaulted by this very schema. Others are when they are
+    /// read; with several versions all are.
+    pub settled_after: Option<u64>,
 }
 
 impl ResourceType {
@@ -85,7 +86,9 @@ impl ResourceType {
     }
 
     /// The types described by a CustomResourceDefinition: one for each version that is served.
-    pub fn custom(definition: &CustomKind) -> Vec<Self> {
+    ///
+    /// `revision` is that of the definition as it is now.
+    pub fn custom(definition: &CustomKind, revision: u64) -> Vec<Self> {
         let versions = &definition.versions;
         let served = versions.iter().filter(|version| version.served);
         served
@@ -98,7 +101,7 @@ impl ResourceType {
                         other_versions: others
                             .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
                             .collect(),
-                        has_defaults: version.schema.has_defaults(),
+                        settled_after: (versions.len() == 1).then_some(revision),
                     },
                 )
             })
@@ -200,11 +203,11 @@ impl ResourceType {
         self.is("events.k8s.io", "events")
     }
 
-    /// Whether reading has to look into the object.
-    pub fn changes_on_read(&self) -> bool {
+    /// Whether reading an object stored at `revision` has to look into it.
+    pub fn changes_on_read(&self, revision: u64) -> bool {
         match &self.behaviour {
             Behaviour::Builtin(_) => self.is_other_event(),
-            Behaviour::Custom(custom) => custom.has_defaults,
+            Behaviour::Custom(custom) => custom.settled_after.is_none_or(|since| revision <= since),
         }
     }
 
@@ -213,8 +216,10 @@ impl ResourceType {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_other_event() => *object = builtin::event::to_events(object),
             Behaviour::Builtin(_) => {}
-            Behaviour::Custom(custom) if custom.has_defaults => schema::default(&custom.version.schema, object),
-            Behaviour::Custom(_) => {}
+            Behaviour::Custom(custom) => {
+                schema::prune(&custom.version.schema, object);
+                schema::default(&custom.version.schema, object);
+            }
         }
     }
 
@@ -357,7 +362,8 @@ impl ResourceType {
             }
             (_, Behaviour::Custom(custom)) => {
                 let (_, path) = custom.version.selectable.iter().find(|(name, _)| name == field)?;
-                Some(path.first(object).map(plain).unwrap_or_default())
+                let found = path.find(object).unwrap_or_default();
+                Some(found.first().map(|value| plain(value)).unwrap_or_default())
             }
         }
     }
@@ -372,11 +378,11 @@ impl ResourceType {
         }
     }
 
-    /// A `Table` of objects.
-    pub fn table(&self, now: Timestamp) -> crate::table::Printer<'_> {
+    /// What makes rows of a `Table` of its objects.
+    pub fn rows(&self) -> Rows<'_> {
         match &self.behaviour {
-            Behaviour::Builtin(kind) => crate::table::Printer::builtin(kind.strategy, now),
-            Behaviour::Custom(custom) => crate::table::Printer::custom(&custom.version.columns, now),
+            Behaviour::Builtin(kind) => Rows::Builtin(kind.strategy),
+            Behaviour::Custom(custom) => Rows::Custom(&custom.version.printer),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What each verb does with a resource.
 
 pub mod create;
+pub mod decode;
 pub mod delete;
 pub mod list;
 pub mod patch;
@@ -76,6 +77,13 @@ impl Call<'_> {
         if self.kind.namespaced { &self.info.namespace } else { "" }
     }
 
+    /// How much of its object a row of a `Table` carries.
+    pub fn include(&self) -> Result<table::Include> {
+        let text = self.query.first("includeObject").unwrap_or_default();
+        let unknown = || Failure::bad_request(format!("unrecognized includeObject value: {text:?}"));
+        table::Include::parse(text).ok_or_else(unknown)
+    }
+
     /// Tells the client something besides the answer.
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.lock().push(text.into());
@@ -94,11 +102,10 @@ impl Call<'_> {
         let shown = match self.accepted.view {
             View::Full => object,
             View::Table => {
-                let revision = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-                let include = table::Include::parse(self.query.first("includeObject"))?;
-                self.kind.table(self.now).table(&[object], include, &revision, None, None)
+                let list = table::single_metadata(&object);
+                table::table(self.kind.rows(), [&object], list, self.include()?, true, self.now)
             }
-            View::Metadata | View::MetadataList => table::partial_object_metadata(&object),
+            View::Metadata | View::MetadataList => table::partial(&object),
         };
         Ok(response::value(code, &shown, self.accepted.encoding))
     }

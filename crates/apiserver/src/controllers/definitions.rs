@@ -71,8 +71,12 @@ async fn serve(server: &Inner, name: &str) -> Result<()> {
     for definition in definitions.iter_mut().filter(|definition| metadata::name(definition) == name) {
         crd::establish(definition, now);
     }
-    let types = definitions.iter().filter_map(CustomKind::new).filter(|definition| definition.established);
-    server.catalog.set_custom(types.flat_map(|definition| ResourceType::custom(&definition)).map(Arc::new));
+    let types = definitions.iter().flat_map(|definition| {
+        let revision = metadata::resource_version(definition).parse().unwrap_or(u64::MAX);
+        let kind = CustomKind::new(definition).filter(|kind| kind.established);
+        kind.map(|kind| ResourceType::custom(&kind, revision)).unwrap_or_default()
+    });
+    server.catalog.set_custom(types.map(Arc::new));
     Ok(())
 }
 

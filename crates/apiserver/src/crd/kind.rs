@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
-use super::jsonpath::JsonPath;
 use super::view::{flag, strings, text};
 use crate::field::{FieldError, Path};
+use crate::schema::custom;
 use crate::schema::node::Schema;
-use crate::schema::{custom, formats};
+use crate::table::{JsonPath, Printer};
 
 /// A custom resource.
 #[derive(Debug, Clone)]
@@ -55,8 +54,8 @@ pub struct Version {
     pub status: bool,
     /// Its `/scale` subresource.
     pub scale: Option<Scale>,
-    /// Columns of `kubectl get` after the name.
-    pub columns: Vec<Column>,
+    /// What `kubectl get` shows.
+    pub printer: Printer,
     /// Field selectors it knows beyond name and namespace, such as `spec.color`.
     pub selectable: Vec<(String, JsonPath)>,
 }
@@ -70,23 +69,6 @@ pub struct Scale {
     pub status_replicas: Vec<String>,
     /// Names leading to the selector, if it has one.
     pub label_selector: Option<Vec<String>>,
-}
-
-/// A column of `kubectl get`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Column {
-    /// Heading.
-    pub name: String,
-    /// `integer`, `number`, `string`, `boolean` or `date`.
-    pub kind: String,
-    /// OpenAPI format.
-    pub format: String,
-    /// Text for people.
-    pub description: String,
-    /// 0 is always shown, others with `-o wide`.
-    pub priority: i64,
-    /// Where its value is.
-    pub path: Option<JsonPath>,
 }
 
 impl CustomKind {
@@ -145,15 +127,13 @@ impl Version {
             schema: custom(part("/schema/openAPIV3Schema").unwrap_or(&any)),
             status: part("/subresources/status").is_some(),
             scale: part("/subresources/scale").map(Scale::new),
-            columns: columns
-                .filter(|list| !list.is_empty())
-                .map_or_else(|| vec![Column::age()], |list| list.iter().map(Column::new).collect()),
+            printer: Printer::new(columns.map_or(&[], Vec::as_slice)).unwrap_or_default(),
             selectable: selectable
                 .into_iter()
                 .flatten()
                 .filter_map(|field| {
                     let path = text(field, "jsonPath")?;
-                    Some((path.trim_start_matches('.').to_owned(), JsonPath::parse(path)?))
+                    Some((path.trim_start_matches('.').to_owned(), JsonPath::parse(path).ok()?))
                 })
                 .collect(),
             name,
@@ -228,99 +208,5 @@ impl Scale {
                 .filter(|p| !p.is_empty())
                 .map(|_| split("labelSelectorPath")),
         }
-    }
-}
-
-impl Column {
-    fn new(column: &Value) -> Self {
-        let owned = |key: &str| text(column, key).unwrap_or_default().to_owned();
-        Self {
-            name: owned("name"),
-            kind: owned("type"),
-            format: owned("format"),
-            description: match text(column, "description") {
-                Some(description) if !description.is_empty() => description.to_owned(),
-                _ => format!("Custom resource definition column (in JSONPath format): {}", owned("jsonPath")),
-            },
-            priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
-            path: JsonPath::parse(&owned("jsonPath")),
-        }
-    }
-
-    /// The one column a definition without columns has.
-    fn age() -> Self {
-        Self {
-            name: "Age".to_owned(),
-            kind: "date".to_owned(),
-            format: String::new(),
-            description: "CreationTimestamp is a timestamp representing the server time when this object was created. \
-                          It is not guaranteed to be set in happens-before order across separate operations. Clients \
-                          may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the \
-                          system. Read-only. Null for lists. More info: \
-                          https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-                .to_owned(),
-            priority: 0,
-            path: JsonPath::parse(".metadata.creationTimestamp"),
-        }
-    }
-
-    /// The cell of an object.
-    pub fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let Some(value) = self.path.as_ref().and_then(|path| path.first(object)) else { return Value::Null };
-        match self.kind.as_str() {
-            "integer" => match value {
-                Value::Number(number) if number.is_f64() => number
-                    .as_f64()
-                    .filter(|float| formats::is_whole(*float))
-                    .map_or(Value::Null, |float| format!("{float:.0}").parse::<i64>().map_or(Value::Null, Into::into)),
-                Value::Number(_) => value.clone(),
-                _ => Value::Null,
-            },
-            "number" if value.is_number() => value.clone(),
-            "boolean" if value.is_boolean() => value.clone(),
-            "string" => printed(value).into(),
-            "date" => match value.as_str() {
-                Some(text) => {
-                    text.parse::<Timestamp>().map_or_else(|_| "<invalid>".to_owned(), |then| age(then, now)).into()
-                }
-                None => Value::Null,
-            },
-            _ => Value::Null,
-        }
-    }
-}
-
-/// A value as a template prints it.
-fn printed(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
-}
-
-/// How long ago, as kubectl says it: two units at most, fewer as they grow.
-fn age(then: Timestamp, now: Timestamp) -> String {
-    let seconds = now.as_second() - then.as_second();
-    if seconds < -1 {
-        return "<invalid>".to_owned();
-    }
-    let seconds = seconds.max(0);
-    let minutes = seconds / 60;
-    let hours = minutes / 60;
-    let days = hours / 24;
-    let two = |major: i64, unit: &str, minor: i64, small: &str| {
-        if minor == 0 { format!("{major}{unit}") } else { format!("{major}{unit}{minor}{small}") }
-    };
-    match () {
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if days < 8 => two(days, "d", hours % 24, "h"),
-        () if days < 365 * 2 => format!("{days}d"),
-        () if days < 365 * 8 => two(days / 365, "y", days % 365, "d"),
-        () => format!("{}y", days / 365),
     }
 }

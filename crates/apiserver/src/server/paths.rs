@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use super::Inner;
 use crate::authn::{JWKS_PATH, OPENID_CONFIGURATION_PATH, openid_configuration};
 use crate::discovery;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::media::{Accepted, Encoding};
 use crate::request::RequestInfo;
 use crate::response::{self, Answer};
@@ -19,7 +19,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 
 pub(super) fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Parts) -> Result<Answer> {
     if !matches!(request.method, Method::GET | Method::HEAD) {
-        return Ok(not_found());
+        return Err(Failure::method_not_allowed());
     }
     let accepted = Accepted::negotiate(&request.headers).unwrap_or_default();
     let types = server.catalog.types();
@@ -36,7 +36,7 @@ pub(super) fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Parts) -
         ["api"] => json(discovery::core_versions(&server.options.address)),
         ["apis"] => json(discovery::group_list(&types)),
         ["apis", group] => discovery::group(&types, group).map_or_else(not_found, json),
-        ["api", version] => discovery::resource_list(&types, "", version).map_or_else(not_found, json),
+        ["api", version] => json(discovery::resource_list(&types, "", version).ok_or_else(Failure::no_such_path)?),
         ["apis", group, version] => discovery::resource_list(&types, group, version).map_or_else(not_found, json),
         ["openapi", "v3", rest @ ..] => openapi(server, rest),
         _ => keys(server, &info.path).unwrap_or_else(not_found),
@@ -79,7 +79,7 @@ fn tagged(body: &str, request: &Parts) -> Answer {
 fn openapi(server: &Arc<Inner>, rest: &[&str]) -> Answer {
     let types = server.catalog.types();
     match rest {
-        [] => response::json_bytes(200, server.documents.index(&types)),
+        [] => response::text(200, server.documents.index(&types)),
         ["api", version] => document(server, "", version),
         ["apis", group, version] => document(server, group, version),
         _ => not_found(),

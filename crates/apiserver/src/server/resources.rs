@@ -11,9 +11,12 @@ use crate::admission;
 use crate::authn::{BoundObject, Identity, TokenRequest, token_request};
 use crate::authz::User;
 use crate::body;
+use crate::catalog::Types;
 use crate::discovery::VIRTUAL;
 use crate::failure::{Failure, Result};
 use crate::media::Encoding;
+use crate::request::RequestInfo;
+use crate::resource::Behaviour;
 use crate::response::{self, Answer};
 use crate::review::{self, TokenQuestion, Verified};
 use crate::verbs::update::Part;
@@ -30,10 +33,12 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
             if info.verb != "create" || !info.name.is_empty() {
                 return Err(Failure::method_not_allowed());
             }
-            let body = body::decode(&parts.headers, &body)?.value;
+            let kind = VIRTUAL.iter().find(|virt| virt.plural == info.resource).map_or("", |virt| virt.kind);
+            let version = format!("{}/v1", info.group);
+            let body = body::decode(&parts.headers, &body, &version, kind)?.value;
             return review(server, &info, &user, body, now).await;
         }
-        return Ok(response::text(404, "404 page not found\n"));
+        return unknown(&types, &info);
     };
     let call = Call {
         server,
@@ -48,7 +53,14 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
         now,
         warnings: Mutex::new(Vec::new()),
     };
-    check_scope(&call)?;
+    if let Some(answer) = check_scope(&call)? {
+        return Ok(answer);
+    }
+    if let Behaviour::Custom(custom) = &call.kind.behaviour
+        && let Some(warning) = &custom.version.deprecation
+    {
+        call.warn(warning);
+    }
     let mut answer = dispatch(&call).await;
     let warnings = call.warnings.lock();
     match &mut answer {
@@ -63,12 +75,22 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
     answer
 }
 
+/// A path below a group that is served here gets a `Status`, any other a plain page.
+fn unknown(types: &Types, info: &RequestInfo) -> Result<Answer> {
+    let custom = types.all().any(|kind| kind.group == info.group && kind.is_custom());
+    let known = types.groups().iter().any(|group| group.name == info.group);
+    if known && !custom { Err(Failure::no_such_path()) } else { Ok(response::text(404, "404 page not found\n")) }
+}
+
 /// A namespaced object is only reached through its namespace, and the others never.
-fn check_scope(call: &Call<'_>) -> Result<()> {
+fn check_scope(call: &Call<'_>) -> Result<Option<Answer>> {
     let info = call.info;
     let in_namespace = !info.namespace.is_empty() && !call.kind.is("", "namespaces");
     let one = !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch");
     if in_namespace && !call.kind.namespaced {
+        if call.kind.is_custom() {
+            return Ok(Some(response::text(404, "404 page not found\n")));
+        }
         return Err(Failure::no_such_path());
     }
     if call.kind.namespaced && !in_namespace {
@@ -79,7 +101,7 @@ fn check_scope(call: &Call<'_>) -> Result<()> {
             return Err(Failure::method_not_allowed());
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 async fn dispatch(call: &Call<'_>) -> Result<Answer> {
@@ -117,13 +139,14 @@ async fn part(call: &Call<'_>, subresource: &str, verb: &str) -> Result<Answer> 
             _ => Err(Failure::method_not_allowed()),
         },
         ("status", _) if kind.status => Err(Failure::method_not_allowed()),
+        _ if kind.is_custom() => Err(call.not_found()),
         _ => Err(Failure::no_such_path()),
     }
 }
 
 async fn token(call: &Call<'_>) -> Result<Answer> {
     let Some(issuer) = call.server.authenticator.issuer.as_ref() else { return Err(Failure::no_such_path()) };
-    let body = body::decode(call.headers, &call.body)?.value;
+    let body = body::decode(call.headers, &call.body, "authentication.k8s.io/v1", "TokenRequest")?.value;
     let account = match call.objects().get(&call.kind, call.namespace(), &call.info.name).await? {
         Some(stored) => Some(stored.value(&call.kind)?),
         None => None,
@@ -159,7 +182,7 @@ async fn token(call: &Call<'_>) -> Result<Answer> {
 
 async fn review(
     server: &Arc<super::Inner>,
-    info: &crate::request::RequestInfo,
+    info: &RequestInfo,
     user: &User,
     body: Value,
     now: jiff::Timestamp,

@@ -7,7 +7,7 @@ use super::{JsonPath, age};
 use crate::metadata;
 
 /// The columns of one version of a custom resource.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Printer {
     definitions: Vec<Value>,
     columns: Vec<(String, JsonPath)>,

@@ -2,17 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::Call;
+use super::{Call, decode};
 use crate::admission;
 use crate::failure::{Failure, Result};
 use crate::metadata;
-use crate::objects::Swap;
-use crate::options::{FieldValidation, WriteOptions};
+use crate::objects::{Stored, Swap};
+use crate::options::WriteOptions;
 use crate::patch::apply::track_update;
 use crate::patch::managed::manager_from_user_agent;
-use crate::resource::ResourceType;
+use crate::random;
 use crate::response::Answer;
-use crate::{body, random, schema};
 
 /// How often a generated name is tried again when it is taken.
 const GENERATED_TRIES: usize = 8;
@@ -20,124 +19,36 @@ const GENERATED_TRIES: usize = 8;
 /// Handles POST to a collection.
 pub async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let mut object = decode(call, &options)?;
-    match metadata::namespace(&object) {
-        "" => {}
-        namespace if namespace == call.namespace() => {}
-        _ => {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+    let mut object = decode::object(call, &options)?;
+    if !metadata::resource_version(&object).is_empty() {
+        return Err(Failure::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
-    object["metadata"]["namespace"] = call.namespace().into();
+    place(call, &mut object)?;
     insert(call, &options, object).await
 }
 
-/// Decodes and checks a body that should hold an object of the call's type.
-pub fn decode(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
-    let decoded = body::decode(call.headers, &call.body)?;
-    let mut object = decoded.value;
-    check_type(&call.kind, &object, &call.body)?;
-    known_fields(call, options, &mut object, decoded.duplicates)?;
-    call.kind.default(&mut object);
-    Ok(object)
-}
-
-/// Refuses an object of another kind or version.
-fn check_type(kind: &ResourceType, object: &Value, body: &[u8]) -> Result<()> {
-    if !object.is_object() {
-        return Err(Failure::bad_request(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            json_kind(object)
-        )));
+/// Puts an object into the namespace of the request, unless it says that it belongs elsewhere.
+fn place(call: &Call<'_>, object: &mut Value) -> Result<()> {
+    let wanted = metadata::namespace(object);
+    if call.kind.namespaced && !wanted.is_empty() && wanted != call.namespace() {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
-    let found_kind = object["kind"].as_str().unwrap_or_default();
-    let found_version = object["apiVersion"].as_str().unwrap_or_default();
-    if kind.is_custom() {
-        let text = || String::from_utf8_lossy(body).into_owned();
-        if found_kind.is_empty() {
-            return Err(Failure::bad_request(format!("Object 'Kind' is missing in '{}'", text())));
-        }
-        if found_version.is_empty() {
-            return Err(Failure::bad_request(format!("Object 'apiVersion' is missing in '{}'", text())));
-        }
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
     }
-    let same_version = found_version.is_empty() || found_version == kind.api_version();
-    if (found_kind.is_empty() || found_kind == kind.kind) && same_version {
-        return Ok(());
-    }
-    let (group, version) = found_version.rsplit_once('/').unwrap_or(("", found_version));
-    let (shown_group, shown_version) =
-        if found_version.is_empty() { (kind.group.as_str(), kind.version.as_str()) } else { (group, version) };
-    let shown_kind = if found_kind.is_empty() { kind.kind.as_str() } else { found_kind };
-    if kind.is_custom() {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({found_version}) does not match the expected API version ({})",
-            kind.api_version()
-        )));
-    }
-    Err(Failure::bad_request(format!(
-        "{shown_kind} in version {shown_version:?} cannot be handled as a {}: no kind {shown_kind:?} is registered for version {:?} in \
-         scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-        kind.kind,
-        if shown_group.is_empty() { shown_version.to_owned() } else { format!("{shown_group}/{shown_version}") },
-    )))
-}
-
-/// A JSON value's kind, as Go's decoder names it.
-fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// Drops unknown fields, and warns or refuses as the client asked.
-pub fn known_fields(
-    call: &Call<'_>,
-    options: &WriteOptions,
-    object: &mut Value,
-    duplicates: Vec<String>,
-) -> Result<()> {
-    let kind = &call.kind;
-    let schema = kind.schema();
-    if !kind.is_custom()
-        && let Some(why) = schema::decode_errors(&kind.kind, &kind.version, &schema, object)
-    {
-        return Err(Failure::bad_request(why));
-    }
-    let mut wrong = duplicates;
-    wrong.extend(schema::prune(&schema, object).into_iter().map(|path| format!("unknown field {path:?}")));
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    match options.field_validation {
-        FieldValidation::Ignore => {}
-        FieldValidation::Warn => wrong.into_iter().for_each(|text| call.warn(text)),
-        FieldValidation::Strict => {
-            let list = wrong.join(", ");
-            let message = if kind.is_custom() {
-                format!("strict decoding error: {list}")
-            } else {
-                format!(
-                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {list}",
-                    kind.kind, kind.version, kind.kind
-                )
-            };
-            return Err(Failure::bad_request(message));
-        }
-    }
+    object["metadata"]["namespace"] = call.namespace().into();
     Ok(())
 }
 
 /// Admits and stores a decoded object.
 pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+    if let Some(meta) = metadata::metadata_mut(&mut object) {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            meta.remove(field);
+        }
+    }
     let manager = manager(call, options);
     call.kind.with_target("", |target| track_update(target, None, &mut object, &manager, call.now));
     insert_applied(call, options, object).await
@@ -170,10 +81,22 @@ async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Re
         match call.objects().create(&call.kind, call.namespace(), &name, &stored_form).await? {
             Swap::Done(stored) => return call.present(201, &stored),
             Swap::Lost(_) if generated && attempt + 1 < GENERATED_TRIES => {}
-            Swap::Lost(_) => return Err(Failure::already_exists(&call.kind.group, &call.kind.plural, &name)),
+            Swap::Lost(there) => return Err(taken(call, &name, there.as_ref())),
         }
     }
     Err(Failure::internal("no free name was found"))
+}
+
+fn taken(call: &Call<'_>, name: &str, there: Option<&Stored>) -> Failure {
+    let failure = Failure::already_exists(&call.kind.group, &call.kind.plural, name);
+    let going = there
+        .and_then(|stored| stored.value(&call.kind).ok())
+        .is_some_and(|object| metadata::deletion_timestamp(&object).is_some());
+    if going {
+        Failure { message: format!("object is being deleted: {}", failure.message), ..failure }
+    } else {
+        failure
+    }
 }
 
 /// Sets the metadata that only the server may set.

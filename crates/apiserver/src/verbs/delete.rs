@@ -47,19 +47,31 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions> {
     if call.body.is_empty() {
         return DeleteOptions::parse(call.query, None);
     }
-    let decoded = body::decode(call.headers, &call.body)?;
+    let decoded = body::decode(call.headers, &call.body, "v1", "DeleteOptions").map_err(|failure| {
+        let message = failure.message.split_once("DeleteOptions): ").and_then(|(_, why)| why.rsplit_once(" ("));
+        let plain = message.map_or(failure.message.as_str(), |(why, _)| why).to_owned();
+        if failure.code == 400 { Failure::new(500, "", plain) } else { failure }
+    })?;
     let kind = decoded.value["kind"].as_str().unwrap_or("DeleteOptions");
     if kind != "DeleteOptions" {
-        return Err(Failure::bad_request(format!("decoded object cannot be converted to DeleteOptions: got {kind}")));
+        let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
+        return Err(Failure::new(
+            500,
+            "",
+            format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:110\""),
+        ));
     }
     DeleteOptions::parse(call.query, Some(&decoded.value))
 }
 
 fn answer(call: &Call<'_>, gone: &Stored) -> Result<Answer> {
+    let mut object = gone.value(&call.kind)?;
     if call.kind.returns_deleted() {
-        return call.present(200, gone);
+        if call.kind.is("", "pods") && metadata::deletion_timestamp(&object).is_none() {
+            set_deleted(&mut object["metadata"], 0, call.now);
+        }
+        return call.present_value(200, object);
     }
-    let object = gone.value(&call.kind)?;
     let mut details = json!({
         "name": metadata::name(&object),
         "kind": call.kind.plural,
@@ -90,7 +102,8 @@ pub async fn collection(call: &Call<'_>) -> Result<Answer> {
         let name = metadata::name(&object).to_owned();
         let namespace = metadata::namespace(&object).to_owned();
         match remove_in(call, &namespace, &name, &options, Some(item)).await {
-            Ok(Deletion::Gone(stored) | Deletion::Marked(stored)) => items.push(stored.value(&call.kind)?),
+            Ok(Deletion::Gone(_)) => items.push(object),
+            Ok(Deletion::Marked(stored)) => items.push(stored.value(&call.kind)?),
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),
         }
@@ -169,14 +182,18 @@ fn check_preconditions(kind: &ResourceType, options: &DeleteOptions, object: &Va
     let version = metadata::resource_version(object);
     let why = match (&options.uid, &options.resource_version) {
         (Some(wanted), _) if wanted != uid => {
-            format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}")
+            format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have \
+                 been deleted and then recreated"
+            )
         }
         (_, Some(wanted)) if wanted != version => format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({version}). \
+             The object might have been modified"
         ),
         _ => return Ok(()),
     };
-    Err(Failure::conflict(&kind.group, &kind.plural, name, &why))
+    Err(Failure::conflict(&kind.group, &kind.kind, name, &why))
 }
 
 /// What deleting an object comes to.
@@ -209,12 +226,7 @@ fn mark(kind: &ResourceType, object: &Value, options: &DeleteOptions, now: jiff:
         meta["finalizers"] = finalizers.into();
     }
     if !is_marked || marked_grace.unwrap_or(0) > grace {
-        let start = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(now);
-        meta["deletionTimestamp"] = time::seconds(start).into();
-        meta["deletionGracePeriodSeconds"] = grace.into();
-        if let Some(generation) = meta["generation"].as_i64().filter(|generation| *generation > 0 && !is_marked) {
-            meta["generation"] = (generation + 1).into();
-        }
+        set_deleted(meta, grace, now);
     }
     if kind.is("", "namespaces") {
         next["status"]["phase"] = "Terminating".into();
@@ -223,6 +235,17 @@ fn mark(kind: &ResourceType, object: &Value, options: &DeleteOptions, now: jiff:
         crate::crd::terminate(&mut next, now);
     }
     Plan::Mark(next)
+}
+
+/// Marks an object: when it will be gone, and that it changed by that.
+fn set_deleted(meta: &mut Value, grace: i64, now: jiff::Timestamp) {
+    let is_marked = meta.get("deletionTimestamp").is_some();
+    let end = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(now);
+    meta["deletionTimestamp"] = time::seconds(end).into();
+    meta["deletionGracePeriodSeconds"] = grace.into();
+    if let Some(generation) = meta["generation"].as_i64().filter(|generation| *generation > 0 && !is_marked) {
+        meta["generation"] = (generation + 1).into();
+    }
 }
 
 /// Only a pod on a node is given time to end.

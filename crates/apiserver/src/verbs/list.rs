@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use thane_kv::Query as Range;
 
 use super::Call;
+use crate::body;
 use crate::failure::{Cause, Details, Failure, Result};
 use crate::media::{Encoding, View};
 use crate::objects::{Stored, append_json, storage_failure};
@@ -183,7 +184,7 @@ fn parse_token(token: &str, prefix: &Bytes) -> Result<(Option<u64>, Bytes)> {
     let bytes = URL_SAFE_NO_PAD
         .decode(token.trim_end_matches('='))
         .map_err(|_| bad("illegal base64 data at input byte 0".to_owned()))?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    let value = body::json_value(&bytes).map_err(bad)?;
     if value["v"] != "meta.k8s.io/v1" {
         return Err(bad(format!(
             "server does not recognize this encoded version {}",
@@ -192,7 +193,7 @@ fn parse_token(token: &str, prefix: &Bytes) -> Result<(Option<u64>, Bytes)> {
     }
     let start = value["start"].as_str().unwrap_or_default();
     if start.is_empty() {
-        return Err(bad("encoded start key empty".to_owned()));
+        return Err(bad("encoded start key empty (version meta.k8s.io/v1)".to_owned()));
     }
     if start.split('/').any(|part| matches!(part, "." | "..")) || start.starts_with('/') {
         return Err(bad(start.to_owned()));
@@ -232,34 +233,39 @@ pub async fn list(call: &Call<'_>) -> Result<Answer> {
         }
         view => {
             let items = page.items.iter().map(|item| item.value(&call.kind)).collect::<Result<Vec<_>>>()?;
-            let revision = page.revision.to_string();
+            let list = metadata(call, &page);
             let shown = if view == View::Table {
-                let include = table::Include::parse(call.query.first("includeObject"))?;
-                call.kind.table(call.now).table(&items, include, &revision, page.next.as_deref(), page.rest)
+                table::table(call.kind.rows(), &items, list, call.include()?, true, call.now)
             } else {
-                table::partial_object_metadata_list(&items, &revision, page.next.as_deref(), page.rest)
+                table::partial_list(&items, list)
             };
             Ok(response::value(200, &shown, call.accepted.encoding))
         }
     }
 }
 
-fn render(call: &Call<'_>, page: &Page) -> Result<Vec<u8>> {
-    let kind = &call.kind;
+fn metadata(call: &Call<'_>, page: &Page) -> Value {
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     if let Some(next) = &page.next {
         metadata["continue"] = next.as_str().into();
+    } else if call.kind.is_custom() && call.accepted.view == View::Full {
+        metadata["continue"] = "".into();
     }
     if let Some(rest) = page.rest {
         metadata["remainingItemCount"] = rest.into();
     }
+    metadata
+}
+
+fn render(call: &Call<'_>, page: &Page) -> Result<Vec<u8>> {
+    let kind = &call.kind;
     let mut out = Vec::with_capacity(512 + page.items.len() * 1024);
     out.extend_from_slice(b"{\"kind\":");
     append_json(&mut out, kind.list_kind.as_str());
     out.extend_from_slice(b",\"apiVersion\":");
     append_json(&mut out, kind.api_version());
     out.extend_from_slice(b",\"metadata\":");
-    append_json(&mut out, &metadata);
+    append_json(&mut out, &metadata(call, page));
     out.extend_from_slice(b",\"items\":[");
     for (index, item) in page.items.iter().enumerate() {
         if index > 0 {

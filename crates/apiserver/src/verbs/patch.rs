@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::Call;
-use super::create;
 use super::update::{Change, Part, change};
+use super::{Call, decode};
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::media::{self, Content};
@@ -20,19 +19,22 @@ pub async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
     if content == Content::Apply {
         return apply(call, part, &options).await;
     }
-    let decoded = body::json(&call.body).map_err(|failure| malformed(&failure, content))?;
+    let decoded = body::json(&call.body).map_err(|why| malformed(&why, content))?;
     let schema = call.kind.schema();
     let checked = options.field_validation != FieldValidation::Ignore;
     change(call, part, &options, |old| {
         let Some(old) = old else { return Err(call.not_found()) };
-        let mut object = match content {
+        let object = match content {
             Content::JsonPatch => patch::json::apply(old, &decoded.value, checked)?,
             Content::MergePatch => patch::merge::apply(old, &decoded.value, checked)?,
             _ => patch::strategic::apply(&schema, old, &decoded.value)?,
         };
+        let shown = |object: &Value| match content {
+            Content::StrategicPatch => go_map(&decoded.value).into(),
+            _ => object.to_string().into(),
+        };
+        let object = decode::patched(call, &options, object, decoded.duplicates.clone(), shown)?;
         check_identity(call, &object)?;
-        create::known_fields(call, &options, &mut object, decoded.duplicates.clone())?;
-        call.kind.default(&mut object);
         Ok(Change { object, applied: false })
     })
     .await
@@ -63,11 +65,10 @@ fn check_force(options: &WriteOptions, content: Content) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &errors)) }
 }
 
-fn malformed(failure: &Failure, content: Content) -> Failure {
-    let why = failure.message.trim_start_matches("couldn't get version/kind; json parse error: ").to_owned();
+fn malformed(why: &str, content: Content) -> Failure {
     match content {
-        Content::JsonPatch => Failure::bad_request(format!("error decoding patch: {why}")),
-        _ => Failure::bad_request(why),
+        Content::StrategicPatch => Failure::bad_request(why),
+        _ => Failure::bad_request(format!("error decoding patch: {why}")),
     }
 }
 
@@ -92,43 +93,37 @@ fn check_identity(call: &Call<'_>, object: &Value) -> Result<()> {
 
 /// Server-side apply.
 async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<Answer> {
-    let decoded = body::yaml(&call.body)?;
-    let mut applied = decoded.value;
-    check_applied(call, &applied)?;
-    create::known_fields(call, options, &mut applied, decoded.duplicates)?;
-    if !call.namespace().is_empty() && metadata::namespace(&applied).is_empty() {
-        applied["metadata"]["namespace"] = call.namespace().into();
+    let decoded = body::yaml(&call.body).map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}")))?;
+    let applied = decoded.value;
+    if options.field_validation == FieldValidation::Strict && !decoded.duplicates.is_empty() {
+        let list = decoded.duplicates.join(", ");
+        return Err(Failure::bad_request(format!("error strict decoding YAML: {list}")));
     }
-    check_identity(call, &applied)?;
     let force = options.force.unwrap_or(false);
     change(call, part, options, |old| {
         let mut object = call.kind.with_target(&call.info.subresource, |target| {
             patch::apply::apply(target, old, &applied, &options.field_manager, force, call.now)
         })?;
+        if !call.namespace().is_empty() && metadata::namespace(&object).is_empty() {
+            object["metadata"]["namespace"] = call.namespace().into();
+        }
+        check_identity(call, &object)?;
         call.kind.default(&mut object);
         Ok(Change { object, applied: true })
     })
     .await
 }
 
-fn check_applied(call: &Call<'_>, applied: &Value) -> Result<()> {
-    let kind = applied["kind"].as_str().unwrap_or_default();
-    let version = applied["apiVersion"].as_str().unwrap_or_default();
-    if kind.is_empty() {
-        let text = String::from_utf8_lossy(&call.body);
-        return Err(Failure::bad_request(format!("Object 'Kind' is missing in '{text}'")));
+/// A value as Go prints a map.
+fn go_map(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let entries: Vec<String> = fields.iter().map(|(key, value)| format!("{key}:{}", go_map(value))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(go_map).collect::<Vec<_>>().join(" ")),
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
     }
-    if version != call.kind.api_version() {
-        return Err(Failure::bad_request(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-            call.kind.api_version()
-        )));
-    }
-    if kind != call.kind.kind {
-        return Err(Failure::bad_request(format!(
-            "Incorrect kind specified in apply patch. Specified patch kind: {kind}, expected: {}",
-            call.kind.kind
-        )));
-    }
-    Ok(())
 }

@@ -46,14 +46,14 @@ pub async fn write(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
 /// The Scale the client wants.
 fn wanted(call: &Call<'_>, current: &Value) -> Result<Value> {
     if call.info.verb == "update" {
-        let decoded = body::decode(call.headers, &call.body)?;
+        let decoded = body::decode(call.headers, &call.body, "autoscaling/v1", "Scale")?;
         if decoded.value["kind"].as_str().is_some_and(|kind| kind != "Scale") {
             return Err(Failure::bad_request("the body is not a Scale"));
         }
         return Ok(create::answered(&decoded.value));
     }
     let content = Content::of(call.headers).map_err(|_| media::unsupported(media::OBJECT_TYPES))?;
-    let body = body::json(&call.body)?.value;
+    let body = body::json_value(&call.body).map_err(Failure::bad_request)?;
     match content {
         Content::JsonPatch => patch::json::apply(current, &body, true),
         Content::MergePatch | Content::StrategicPatch => patch::merge::apply(current, &body, true),

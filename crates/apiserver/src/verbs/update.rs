@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::Call;
 use super::create::{self, manager};
-use super::delete;
+use super::{Call, decode, delete};
 use crate::admission;
 use crate::failure::{Failure, Result};
 use crate::metadata;
@@ -61,7 +60,7 @@ pub struct Change {
 /// Handles PUT.
 pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
-    let mut object = create::decode(call, &options)?;
+    let mut object = decode::object(call, &options)?;
     let name = metadata::name(&object);
     if name != call.info.name {
         return Err(Failure::bad_request(format!(
@@ -109,6 +108,8 @@ pub async fn change(
             return call.present_value(200, object);
         }
         match swap(call, &stored, &object, &stored_form).await? {
+            // the answer shows the object as this write left it, with the revision it had
+            Swap::Done(_) if delete::is_finished(&call.kind, &object) => return call.present_value(200, object),
             Swap::Done(stored) => return call.present(200, &stored),
             Swap::Lost(_) if insists => return Err(modified(call)),
             Swap::Lost(now) => current = now,
@@ -140,15 +141,12 @@ fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bo
                 if wanted.is_empty() { serde_json::json!(0) } else { wanted.into() },
                 "must be specified for an update",
             );
-            return Err(Failure::invalid(&call.kind.group, &call.kind.kind, &call.info.name, &[error]));
+            return Err(Failure::invalid(&call.kind.group, &call.kind.plural, &call.info.name, &[error]));
         }
         return Ok(false);
     }
     if wanted.parse::<u64>().is_err() {
-        let why = format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax");
-        let error =
-            crate::field::FieldError::invalid(&crate::field::Path::new("metadata.resourceVersion"), wanted, why);
-        return Err(Failure::invalid(&call.kind.group, &call.kind.kind, &call.info.name, &[error]));
+        return Err(Failure::new(500, "", format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")));
     }
     if wanted != metadata::resource_version(old) {
         return Err(modified(call));
@@ -240,7 +238,17 @@ async fn create_instead(
     if part != Part::Main || !(by_put || call.info.verb == "patch") {
         return Err(call.not_found());
     }
-    let Change { object, applied } = make(None)?;
+    let Change { mut object, applied } = make(None)?;
+    let version = metadata::resource_version(&object);
+    if !version.is_empty() && by_put {
+        if version.parse::<u64>().is_err() {
+            return Err(Failure::new(500, "", format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+        }
+        return Err(call.not_found());
+    }
+    if !call.namespace().is_empty() {
+        object["metadata"]["namespace"] = call.namespace().into();
+    }
     if !metadata::uid(&object).is_empty() {
         let why = format!("Precondition failed: UID in precondition: {}, UID in object meta: ", metadata::uid(&object));
         return Err(Failure::conflict(&call.kind.group, &call.kind.plural, &call.info.name, &why));

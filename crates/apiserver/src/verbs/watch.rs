@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use thane_kv::{Event, Watch, WatchBatch};
 use tokio::time::Instant;
 
@@ -45,8 +44,7 @@ pub async fn watch(call: &Call<'_>) -> Result<Answer> {
         kind: Arc::clone(&call.kind),
         filter,
         view: call.accepted.view,
-        include: table::Include::parse(call.query.first("includeObject"))?,
-        now: call.now,
+        include: call.include()?,
         headed: false,
         floor: 0,
     };
@@ -191,7 +189,6 @@ struct Feed {
     filter: Filter,
     view: View,
     include: table::Include,
-    now: Timestamp,
     /// A table's columns were sent.
     headed: bool,
     /// Changes up to here are not wanted.
@@ -247,16 +244,14 @@ impl Feed {
             View::Full => stored.render(&self.kind, true, out)?,
             View::Table => {
                 let object = stored.value(&self.kind)?;
-                let revision = stored.revision.to_string();
-                let now = self.server.clock.now().max(self.now);
-                let mut shown = self.kind.table(now).table(&[object], self.include, &revision, None, None);
-                if std::mem::replace(&mut self.headed, true) {
-                    shown["columnDefinitions"] = Value::Null;
-                }
+                let list = table::single_metadata(&object);
+                let headers = !std::mem::replace(&mut self.headed, true);
+                let now = self.server.clock.now();
+                let shown = table::table(self.kind.rows(), [&object], list, self.include, headers, now);
                 crate::objects::append_json(out, &shown);
             }
             View::Metadata | View::MetadataList => {
-                let object = table::partial_object_metadata(&stored.value(&self.kind)?);
+                let object = table::partial(&stored.value(&self.kind)?);
                 crate::objects::append_json(out, &object);
             }
         }
