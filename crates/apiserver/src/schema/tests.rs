@@ -262,3 +262,121 @@ fn a_schema_inside_a_definition_contains_itself() {
     );
     assert_eq!(value["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:a": {}}));
 }
+
+/// Arbitrary JSON whose field names are often those of the test definition.
+pub(crate) fn json() -> impl proptest::strategy::Strategy<Value = Value> {
+    use proptest::prelude::*;
+    let names = [
+        "spec",
+        "status",
+        "metadata",
+        "name",
+        "labels",
+        "need",
+        "count",
+        "ratio",
+        "even",
+        "word",
+        "when",
+        "color",
+        "num",
+        "flag",
+        "list",
+        "set",
+        "maplist",
+        "onekey",
+        "map",
+        "ios",
+        "nul",
+        "def",
+        "defobj",
+        "any",
+        "free",
+        "emb",
+        "a",
+        "b",
+        "n",
+        "s",
+        "l",
+        "t",
+        "dur",
+        "o",
+        "q",
+        "k",
+        "apiVersion",
+        "kind",
+        "zz",
+    ];
+    let key = proptest::sample::select(names.to_vec()).prop_map(str::to_owned);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        (-3..12_i64).prop_map(Value::from),
+        "[a-z]{0,6}".prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+        Just(json!("2024-01-01T00:00:00Z")),
+    ];
+    leaf.prop_recursive(6, 64, 8, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            proptest::collection::btree_map(key.clone(), inner, 0..8)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+mod random {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn pruning_and_defaulting_again_change_nothing(value in json()) {
+            let schema = widget();
+            let mut once = value;
+            prune(&schema, &mut once);
+            default(&schema, &mut once);
+            let mut twice = once.clone();
+            prop_assert_eq!(prune(&schema, &mut twice), Vec::<String>::new());
+            default(&schema, &mut twice);
+            prop_assert_eq!(once, twice);
+        }
+
+        #[test]
+        fn validation_never_panics(value in json(), old in json()) {
+            let schema = widget();
+            let _ = validate(&schema, &value, Some(&old));
+            let _ = validate_status(&schema, &value, None);
+            let pod = builtin("io.k8s.api.core.v1.Pod").unwrap();
+            let _ = decode_errors("Pod", "v1", &pod, &value);
+            let _ = decode::custom_errors("Widget", "v1", &schema, &value);
+        }
+
+        #[test]
+        fn any_json_is_taken_for_a_schema_without_panic(raw in json(), value in json()) {
+            let schema = custom(&raw);
+            let mut value = value;
+            prune(&schema, &mut value);
+            default(&schema, &mut value);
+            let _ = validate(&schema, &value, None);
+        }
+    }
+}
+
+#[test]
+fn deep_nesting_is_walked_safely() {
+    let mut value = json!(1);
+    for _ in 0..120 {
+        value = json!({"free": [value]});
+    }
+    let mut object = object(&value);
+    let schema = widget();
+    prune(&schema, &mut object);
+    default(&schema, &mut object);
+    let _ = validate(&schema, &object, None);
+}
