@@ -11,6 +11,8 @@ use crate::metadata::validate_labels;
 use crate::names;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
 pub(super) fn service(object: &Value) -> Vec<FieldError> {
@@ -297,7 +299,6 @@ fn families(object: &Value, spec: &Path) -> Vec<FieldError> {
             errors.push(FieldError::duplicate(&path, family));
         }
     }
-    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     if let Some(policy) = present(object, "/spec/ipFamilyPolicy").and_then(Value::as_str)
         && !POLICIES.contains(&policy)
     {
@@ -384,7 +385,6 @@ fn traffic(object: &Value, spec: &Path) -> Vec<FieldError> {
     {
         errors.push(FieldError::not_supported(&path, policy, &["Cluster", "Local"]));
     }
-    const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     if let Some(distribution) = present(object, "/spec/trafficDistribution").and_then(Value::as_str)
         && !DISTRIBUTIONS.contains(&distribution)
     {
