@@ -53,7 +53,8 @@ fn answers_equal_those_of_kubernetes() {
 /// A message without the listed differences: Go structures as values, and the difference of two specs.
 fn shape(message: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
-    match (message.find(": {"), message.rfind('}')) {
+    let start = [": {", ": [{"].iter().filter_map(|start| message.find(start)).min();
+    match (start, message.rfind('}')) {
         (Some(start), Some(end)) if start < end => format!("{}: {{{}", &message[..start], &message[end..]),
         _ => message.to_owned(),
     }

@@ -252,6 +252,7 @@ fn nested_sources(volume: &mut Value) {
         }
     }
     if let Some(template) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
+        map_mut(template, "metadata");
         if let Some(spec) = map_mut(template, "spec") {
             fill(spec, "volumeMode", "Filesystem");
             fill(spec, "resources", json!({}));

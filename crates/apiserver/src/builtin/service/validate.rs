@@ -26,7 +26,7 @@ pub(super) fn service(object: &Value) -> Vec<FieldError> {
     errors.extend(port_list(object, &spec.child("ports")));
     errors.extend(validate_labels(map(object, "/spec/selector"), &spec.child("selector")));
     errors.extend(affinity(object, &spec));
-    errors.extend(addresses(object, &spec));
+    errors.extend(addresses(object));
     for (at, address) in texts(object, "/spec/externalIPs").into_iter().enumerate() {
         let path = spec.child("externalIPs").index(at);
         errors.extend(net::address_errors(address, &path));
@@ -233,7 +233,9 @@ fn affinity(object: &Value, spec: &Path) -> Vec<FieldError> {
     }
 }
 
-fn addresses(object: &Value, spec: &Path) -> Vec<FieldError> {
+/// What is wrong with the cluster addresses and their families.
+pub(super) fn addresses(object: &Value) -> Vec<FieldError> {
+    let spec = &Path::new("spec");
     if text(object, "/spec/type") == "ExternalName" {
         return Vec::new();
     }
