@@ -19,6 +19,7 @@ pub mod pod;
 mod rbac;
 mod registry;
 mod secret;
+mod selectable;
 pub mod service;
 mod service_account;
 #[cfg(test)]
@@ -32,7 +33,7 @@ pub use registry::kinds;
 pub struct Column {
     /// Heading.
     pub name: &'static str,
-    /// OpenAPI type: `string`, `integer`, `boolean`, `date`.
+    /// `OpenAPI` type: `string`, `integer`, `boolean`, `date`.
     pub kind: &'static str,
     /// `name` for the object's name, otherwise empty.
     pub format: &'static str,
@@ -138,7 +139,7 @@ pub struct Kind {
     pub namespaced: bool,
     /// Has a `/status` subresource.
     pub status: bool,
-    /// Name of its OpenAPI definition, such as `io.k8s.api.core.v1.Pod`.
+    /// Name of its `OpenAPI` definition, such as `io.k8s.api.core.v1.Pod`.
     pub definition: &'static str,
     /// Its behaviour.
     pub strategy: &'static dyn Strategy,

@@ -43,6 +43,25 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
+/// What is wrong with a domain to search for names in, which may have underscores.
+pub fn dns_search(value: &str) -> Vec<String> {
+    const LABEL: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
+    let is_part = |part: &str| {
+        let part = part.strip_prefix('_').unwrap_or(part);
+        is_label(&part.replace('_', "-")) && !part.starts_with('_') && !part.ends_with('_')
+    };
+    let mut errors = too_long(value, SUBDOMAIN_MAX);
+    if !value.split('.').all(is_part) {
+        errors.push(pattern(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and \
+             must start and end with an alphanumeric character",
+            &format!("{LABEL}(\\.{LABEL})*"),
+            &["example.com"],
+        ));
+    }
+    errors
+}
+
 /// What is wrong with a DNS-1035 label.
 pub fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = too_long(value, LABEL_MAX);

@@ -69,6 +69,12 @@ impl Quantity {
         self.nanos % NANOS == 0
     }
 
+    /// The amount as a whole number, away from zero.
+    pub fn to_whole(&self) -> i64 {
+        let whole = self.nanos / NANOS + (self.nanos % NANOS).signum();
+        i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
+    }
+
     /// The amount rounded up to whole thousandths, the finest that resources of a container may have.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {

@@ -81,7 +81,7 @@ impl Rows<'_> {
 pub fn table<'a>(
     rows: Rows<'_>,
     objects: impl IntoIterator<Item = &'a Value>,
-    list: Value,
+    list: &Value,
     include: Include,
     headers: bool,
     now: Timestamp,
@@ -109,7 +109,7 @@ pub fn partial(object: &Value) -> Value {
 }
 
 /// The metadata of all objects of a list.
-pub fn partial_list<'a>(objects: impl IntoIterator<Item = &'a Value>, list: Value) -> Value {
+pub fn partial_list<'a>(objects: impl IntoIterator<Item = &'a Value>, list: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",

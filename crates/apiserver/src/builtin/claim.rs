@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::access::{fill_text, map_mut, present, remove, restore, same, text, texts};
+use super::access::{each_mut, fill, fill_text, map, map_mut, present, remove, restore, same, text, texts};
 use super::columns::{AGE, NAME, age, column, name, wide};
 use super::network_policy::selector_errors;
 use super::pod::resources::{canonicalise_lists, canonicalise_map};
@@ -23,11 +23,15 @@ impl Strategy for Claim {
         tidy(object);
         if let Some(spec) = map_mut(object, "spec") {
             fill_text(spec, "volumeMode", "Filesystem");
-            super::access::fill(spec, "resources", json!({}));
+            fill(spec, "resources", json!({}));
         }
         canonicalise_lists(object.pointer_mut("/spec/resources"));
         if let Some(status) = map_mut(object, "status") {
             fill_text(status, "phase", "Pending");
+        }
+        for condition in each_mut(object, "/status/conditions") {
+            fill(condition, "lastProbeTime", Value::Null);
+            fill(condition, "lastTransitionTime", Value::Null);
         }
         canonicalise_map(object.pointer_mut("/status/capacity"));
         canonicalise_map(object.pointer_mut("/status/allocatedResources"));
@@ -82,6 +86,17 @@ impl Strategy for Claim {
         if !same(object.pointer("/spec/volumeMode"), old.pointer("/spec/volumeMode")) {
             let mode = object.pointer("/spec/volumeMode").cloned().unwrap_or_default();
             errors.push(FieldError::invalid(&Path::new("volumeMode"), mode, "field is immutable"));
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for (name, amount) in map(object, "/status/capacity").into_iter().flatten() {
+            if let Some(amount) = Quantity::from_value(amount).ok().filter(Quantity::is_negative) {
+                let path = Path::new("status.capacity").key(name);
+                errors.push(FieldError::invalid(&path, amount.to_whole(), "must be a valid resource quantity"));
+            }
         }
         errors
     }
@@ -174,7 +189,7 @@ fn align_sources(object: &mut Value) {
     }
     for field in ["dataSource", "dataSourceRef"] {
         if let Some(source) = spec.get_mut(field).and_then(Value::as_object_mut) {
-            super::access::fill(source, "apiGroup", Value::Null);
+            fill(source, "apiGroup", Value::Null);
         }
     }
 }

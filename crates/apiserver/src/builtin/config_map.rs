@@ -1,7 +1,7 @@
 //! `ConfigMap`.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::access::{flag, map, same};
 use super::columns::{AGE, NAME, age, column, name};
@@ -60,8 +60,8 @@ impl Strategy for ConfigMap {
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let entries = map(object, "/data").map_or(0, |map| map.len());
-        let binary = map(object, "/binaryData").map_or(0, |map| map.len());
+        let entries = map(object, "/data").map_or(0, Map::len);
+        let binary = map(object, "/binaryData").map_or(0, Map::len);
         vec![name(object), (entries + binary).into(), age(object, now)]
     }
 }

@@ -151,15 +151,14 @@ impl Strategy for Event {
             "" => age(text(&event, "/eventTime"), now),
             time => age(time, now),
         };
-        let (last, count) = match present(&event, "/series") {
-            Some(series) => (age(text(series, "/lastObservedTime"), now), number(series, "/count")),
-            None => {
-                let last = match text(&event, "/lastTimestamp") {
-                    "" => first.clone(),
-                    time => age(time, now),
-                };
-                (last, number(&event, "/count").max(1))
-            }
+        let (last, count) = if let Some(series) = present(&event, "/series") {
+            (age(text(series, "/lastObservedTime"), now), number(series, "/count"))
+        } else {
+            let last = match text(&event, "/lastTimestamp") {
+                "" => first.clone(),
+                time => age(time, now),
+            };
+            (last, number(&event, "/count").max(1))
         };
         vec![
             last.into(),

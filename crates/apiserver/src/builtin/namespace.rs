@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::access::{fill_text, map_mut, restore, text, texts};
+use super::access::{each_mut, fill, fill_text, map_mut, restore, text, texts};
 use super::columns::{AGE, NAME, age, column, name};
 use super::tidy::tidy;
 use super::{Column, Strategy};
@@ -24,6 +24,9 @@ impl Strategy for Namespace {
             labels.insert("kubernetes.io/metadata.name".to_owned(), own.into());
         }
         map_mut(object, "spec");
+        for condition in each_mut(object, "/status/conditions") {
+            fill(condition, "lastTransitionTime", Value::Null);
+        }
         if let Some(status) = map_mut(object, "status") {
             fill_text(status, "phase", "Active");
         }

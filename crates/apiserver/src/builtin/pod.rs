@@ -11,9 +11,11 @@ use crate::{metadata, names};
 pub mod admission;
 mod containers;
 mod defaults;
+mod placement;
 mod print;
 mod probes;
 pub(super) mod resources;
+mod security;
 mod update;
 mod validate;
 mod volumes;
@@ -41,6 +43,12 @@ impl Strategy for Pod {
         admission::tolerations(object);
         admission::priority(object);
         drop_restart_rules(object);
+        drop_image_volumes(object);
+        if let Some(spec) = map_mut(object, "spec")
+            && spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0)
+        {
+            spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+        }
         let made = metadata::creation_timestamp(object);
         let made = if made.is_empty() { Value::Null } else { made.into() };
         let mut status = json!({"phase": "Pending", "qosClass": resources::quality(object)});
@@ -145,6 +153,13 @@ impl Strategy for Pod {
 
     fn selectable_names(&self) -> &'static [&'static str] {
         &SELECTABLE
+    }
+}
+
+/// Volumes of a feature that is off unless asked for.
+fn drop_image_volumes(pod: &mut Value) {
+    if let Some(volumes) = pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut) {
+        volumes.retain(|volume| present(volume, "/image").is_none());
     }
 }
 

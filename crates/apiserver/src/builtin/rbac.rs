@@ -10,6 +10,7 @@ use super::tidy::tidy;
 use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::names;
+use crate::selector::Labels;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -40,9 +41,16 @@ impl Strategy for Role {
             }
             for (at, selector) in selectors.iter().enumerate() {
                 errors.extend(selector_errors(Some(selector), &path.index(at)));
+                if Labels::from_object(Some(selector)).is_err() {
+                    errors.push(FieldError::invalid(&path.index(at), Value::Null, "invalid label selector."));
+                }
             }
         }
         errors
+    }
+
+    fn validate_update(&self, object: &Value, _old: &Value) -> Vec<FieldError> {
+        twice(self.validate(object))
     }
 
     fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
@@ -56,6 +64,11 @@ impl Strategy for Role {
     fn cells(&self, object: &Value, _now: Timestamp) -> Vec<Value> {
         name_and_creation(object)
     }
+}
+
+/// Kubernetes checks a changed role both as a new one and as a change, and tells everything twice.
+fn twice(errors: Vec<FieldError>) -> Vec<FieldError> {
+    [errors.clone(), errors].concat()
 }
 
 fn rule_errors(rule: &Value, namespaced: bool, path: &Path) -> Vec<FieldError> {
@@ -131,7 +144,7 @@ impl Strategy for Binding {
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = self.validate(object);
+        let mut errors = twice(self.validate(object));
         if !same(object.get("roleRef"), old.get("roleRef")) {
             let shown = object.get("roleRef").cloned().unwrap_or_default();
             errors.push(FieldError::invalid(&Path::new("roleRef"), shown, "cannot change roleRef"));

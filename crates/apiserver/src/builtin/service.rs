@@ -94,6 +94,11 @@ impl Strategy for Service {
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+        // Kubernetes looks at the addresses first, and no further if they are wrong.
+        let wrong = validate::addresses(object);
+        if !wrong.is_empty() {
+            return wrong;
+        }
         let mut errors = validate::changes(object, old);
         errors.extend(validate::service(object));
         errors
@@ -180,9 +185,6 @@ fn align_addresses(object: &mut Value, old: Option<&Value>) {
     let Some(spec) = map_mut(object, "spec") else { return };
     match (single.as_str(), first, old) {
         ("", None, _) => {}
-        ("", Some(first), None) => {
-            spec.insert("clusterIP".to_owned(), first.into());
-        }
         (_, None, _) => {
             spec.insert("clusterIPs".to_owned(), json!([single]));
         }
@@ -192,8 +194,6 @@ fn align_addresses(object: &mut Value, old: Option<&Value>) {
                 spec.remove("clusterIPs");
             } else if before == first {
                 spec.insert("clusterIPs".to_owned(), json!([single]));
-            } else if before == single {
-                spec.insert("clusterIP".to_owned(), first.into());
             }
         }
         _ => {}

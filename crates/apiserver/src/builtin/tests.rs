@@ -1,6 +1,8 @@
-use serde_json::json;
+use proptest::prelude::*;
+use serde_json::{Map, json};
 
-use super::*;
+use super::{Kind, Value, kinds, pod};
+use crate::field::FieldError;
 use crate::metadata;
 
 /// What kube-apiserver 1.34 answered to requests: a new object or a change, and what it stored or what was wrong.
@@ -51,7 +53,8 @@ fn answers_equal_those_of_kubernetes() {
 /// A message without the listed differences: Go structures as values, and the difference of two specs.
 fn shape(message: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
-    match (message.find(": {"), message.rfind('}')) {
+    let start = [": {", ": [{"].iter().filter_map(|start| message.find(start)).min();
+    match (start, message.rfind('}')) {
         (Some(start), Some(end)) if start < end => format!("{}: {{{}", &message[..start], &message[end..]),
         _ => message.to_owned(),
     }
@@ -80,8 +83,8 @@ fn create(object: &Value, expected: Option<&Value>) -> (Value, Vec<FieldError>) 
     let mut object = object.clone();
     kind.strategy.default(&mut object);
     if kind.kind == "Pod" {
-        let names = expected.and_then(|pod| pod["spec"]["volumes"].as_array()).into_iter().flatten();
-        let token = names.filter_map(|volume| volume["name"].as_str()?.strip_prefix("kube-api-access-")).next();
+        let mut names = expected.and_then(|pod| pod["spec"]["volumes"].as_array()).into_iter().flatten();
+        let token = names.find_map(|volume| volume["name"].as_str()?.strip_prefix("kube-api-access-"));
         pod::admission::service_account(&mut object, &json!({}), token.unwrap_or("x"));
     }
     kind.strategy.prepare_create(&mut object);
@@ -119,4 +122,106 @@ fn change(old: &Value, patch: &Value) -> (Value, Vec<FieldError>) {
         object["metadata"].as_object_mut().unwrap().remove(field);
     }
     (object, errors)
+}
+
+/// Names of fields that many rules look at, so that random objects reach them.
+const FIELDS: [&str; 40] = [
+    "metadata",
+    "spec",
+    "status",
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "data",
+    "stringData",
+    "type",
+    "ports",
+    "port",
+    "targetPort",
+    "protocol",
+    "selector",
+    "clusterIP",
+    "clusterIPs",
+    "ipFamilies",
+    "containers",
+    "initContainers",
+    "env",
+    "valueFrom",
+    "fieldRef",
+    "volumes",
+    "volumeMounts",
+    "resources",
+    "limits",
+    "requests",
+    "storage",
+    "livenessProbe",
+    "httpGet",
+    "tolerations",
+    "conditions",
+    "containerStatuses",
+    "state",
+    "terminated",
+    "subjects",
+    "rules",
+    "roleRef",
+    "series",
+];
+
+fn any_json() -> impl proptest::strategy::Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-zA-Z0-9:/._-]{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 60, 5, |inner| {
+        let key = prop::sample::select(FIELDS.to_vec());
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6).prop_map(|entries| {
+                Value::Object(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_object_panics(spec in any_json(), status in any_json(), meta in any_json(), other in any_json()) {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut map = Map::new();
+        for (key, value) in [("spec", &spec), ("status", &status), ("metadata", &meta), ("data", &other)] {
+            map.insert(key.to_owned(), value.clone());
+        }
+        for key in ["rules", "subjects", "roleRef", "series"] {
+            map.insert(key.to_owned(), other.clone());
+        }
+        let original = Value::Object(map);
+        for kind in kinds() {
+            let mut object = original.clone();
+            kind.strategy.default(&mut object);
+            let old = object.clone();
+            pod::admission::service_account(&mut object, &other, "x");
+            kind.strategy.prepare_create(&mut object);
+            let _ = kind.strategy.validate(&object);
+            kind.strategy.prepare_update(&mut object, &original);
+            kind.strategy.prepare_status_update(&mut object, &original);
+            let _ = kind.strategy.validate_update(&object, &old);
+            let _ = kind.strategy.validate_status_update(&object, &original);
+            let _ = (kind.strategy.cells(&object, now), kind.strategy.selectable(&object));
+            let _ = kind.strategy.row_conditions(&object);
+        }
+    }
+
+    #[test]
+    fn defaulting_twice_changes_nothing_more(spec in any_json(), status in any_json()) {
+        for kind in kinds() {
+            let mut once = json!({"metadata": {"name": "a"}, "spec": spec, "status": status});
+            kind.strategy.default(&mut once);
+            let mut twice = once.clone();
+            kind.strategy.default(&mut twice);
+            prop_assert_eq!(&twice, &once, "{}", kind.kind);
+        }
+    }
 }

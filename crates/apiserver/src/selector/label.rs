@@ -116,13 +116,21 @@ impl Requirement {
         let shown = || Value::from(values.clone());
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {
-                errors.push(FieldError::invalid(&at, shown(), "for 'in', 'notin' operators, values set can't be empty"))
+                errors.push(FieldError::invalid(
+                    &at,
+                    shown(),
+                    "for 'in', 'notin' operators, values set can't be empty",
+                ));
             }
             Operator::Equals | Operator::DoubleEquals | Operator::NotEquals if values.len() != 1 => {
-                errors.push(FieldError::invalid(&at, shown(), "exact-match compatibility requires one single value"))
+                errors.push(FieldError::invalid(&at, shown(), "exact-match compatibility requires one single value"));
             }
             Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
-                errors.push(FieldError::invalid(&at, shown(), "values set must be empty for exists and does not exist"))
+                errors.push(FieldError::invalid(
+                    &at,
+                    shown(),
+                    "values set must be empty for exists and does not exist",
+                ));
             }
             Operator::GreaterThan | Operator::LessThan => errors.extend(integer_errors(&values, &at)),
             _ => {}

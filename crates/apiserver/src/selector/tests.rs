@@ -173,11 +173,11 @@ proptest! {
 
     #[test]
     fn printed_fields_parse_again(terms in proptest::collection::vec(("[a-z.]{1,8}", ".{0,12}", any::<bool>()), 0..4)) {
-        let mut selector = String::new();
-        for (field, value, equal) in &terms {
+        let print = |(field, value, equal): &(String, String, bool)| {
             let escaped = value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
-            selector.push_str(&format!("{field}{}{escaped},", if *equal { "=" } else { "!=" }));
-        }
+            format!("{field}{}{escaped}", if *equal { "=" } else { "!=" })
+        };
+        let selector = terms.iter().map(print).collect::<Vec<_>>().join(",");
         let parsed = Fields::parse(&selector).unwrap();
         prop_assert_eq!(Fields::parse(&parsed.to_string()).unwrap(), parsed);
     }

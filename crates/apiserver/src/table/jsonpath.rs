@@ -1,4 +1,4 @@
-//! The JSONPath of kubectl and of printer columns, without its templates: fields, indexes, slices, wildcards, unions,
+//! The `JSONPath` of kubectl and of printer columns, without its templates: fields, indexes, slices, wildcards, unions,
 //! recursive descent and filters.
 
 use std::cmp::Ordering;

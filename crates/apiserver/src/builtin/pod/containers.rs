@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::super::access::{items, number, present, text};
 use super::probes::{lifecycle, probe};
-use super::resources;
 use super::volumes::key_reference;
+use super::{resources, security};
 use crate::field::{FieldError, Path};
 use crate::names;
 
@@ -33,6 +33,7 @@ pub(super) fn containers(pod: &Value, volumes: &BTreeSet<&str>, spec: &Path) -> 
         errors.extend(init_containers(pod, volumes, &spec.child("initContainers")));
         return errors;
     }
+    let grace = number(pod, "/spec/terminationGracePeriodSeconds");
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
     for (at, container) in list.iter().enumerate() {
@@ -41,7 +42,7 @@ pub(super) fn containers(pod: &Value, volumes: &BTreeSet<&str>, spec: &Path) -> 
         if !seen.insert(text(container, "/name")) {
             errors.push(FieldError::duplicate(&path.child("name"), text(container, "/name")));
         }
-        errors.extend(handlers(container, &path));
+        errors.extend(handlers(container, grace, &path));
     }
     errors.extend(host_ports(list, &path));
     errors.extend(init_containers(pod, volumes, &spec.child("initContainers")));
@@ -58,6 +59,7 @@ pub(super) fn containers(pod: &Value, volumes: &BTreeSet<&str>, spec: &Path) -> 
 }
 
 fn init_containers(pod: &Value, volumes: &BTreeSet<&str>, at: &Path) -> Vec<FieldError> {
+    let grace = number(pod, "/spec/terminationGracePeriodSeconds");
     let mut seen = items(pod, "/spec/containers").iter().map(|c| text(c, "/name")).collect::<BTreeSet<_>>();
     let mut errors = Vec::new();
     for (index, container) in items(pod, "/spec/initContainers").iter().enumerate() {
@@ -70,7 +72,7 @@ fn init_containers(pod: &Value, volumes: &BTreeSet<&str>, at: &Path) -> Vec<Fiel
         }
         errors.extend(host_ports(std::slice::from_ref(container), at));
         if policy == "Always" {
-            errors.extend(handlers(container, &path));
+            errors.extend(handlers(container, grace, &path));
             continue;
         }
         for field in ["lifecycle"].into_iter().chain(PROBES) {
@@ -83,8 +85,8 @@ fn init_containers(pod: &Value, volumes: &BTreeSet<&str>, at: &Path) -> Vec<Fiel
     errors
 }
 
-fn handlers(container: &Value, path: &Path) -> Vec<FieldError> {
-    let mut errors = lifecycle(container, &path.child("lifecycle"));
+fn handlers(container: &Value, grace: i64, path: &Path) -> Vec<FieldError> {
+    let mut errors = lifecycle(container, grace, &path.child("lifecycle"));
     for name in PROBES {
         if let Some(own) = container.get(name).filter(|value| !value.is_null()) {
             errors.extend(probe(own, name, &path.child(name)));
@@ -120,6 +122,7 @@ fn common(container: &Value, volumes: &BTreeSet<&str>, path: &Path) -> Vec<Field
         errors.push(FieldError::not_supported(&path.child("imagePullPolicy"), policy, &known));
     }
     errors.extend(resources::errors(container, &path.child("resources")));
+    errors.extend(security::container(container, &path.child("securityContext")));
     errors
 }
 
@@ -202,6 +205,7 @@ fn variable_source(source: &Value, given: bool, path: &Path) -> Vec<FieldError> 
         match kind {
             "fieldRef" => errors.extend(field_reference(reference, &FIELD_PATHS, &path)),
             "configMapKeyRef" | "secretKeyRef" => errors.extend(key_reference(reference, &path)),
+            "resourceFieldRef" => errors.extend(resource_reference(reference, false, &path)),
             _ => {}
         }
     }
@@ -216,6 +220,29 @@ fn variable_source(source: &Value, given: bool, path: &Path) -> Vec<FieldError> 
     };
     errors.push(FieldError::invalid(path, "", why));
     errors
+}
+
+/// What is wrong with a reference to what a container asks for; a volume has to say which container.
+pub(super) fn resource_reference(reference: &Value, volume: bool, path: &Path) -> Vec<FieldError> {
+    const KNOWN: [&str; 6] = [
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+    ];
+    let resource = text(reference, "/resource");
+    let huge = ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.starts_with(prefix));
+    if volume && text(reference, "/containerName").is_empty() {
+        vec![FieldError::required(&path.child("containerName"), "")]
+    } else if resource.is_empty() {
+        vec![FieldError::required(&path.child("resource"), "")]
+    } else if !KNOWN.contains(&resource) && !huge {
+        vec![FieldError::not_supported(&path.child("resource"), resource, &KNOWN)]
+    } else {
+        Vec::new()
+    }
 }
 
 /// What is wrong with a reference to a field of the pod itself.

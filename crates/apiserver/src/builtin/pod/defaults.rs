@@ -79,7 +79,9 @@ fn container_status(status: &mut Value) {
         ("/lastState/terminated", &["startedAt", "finishedAt"]),
     ] {
         if let Some(state) = status.pointer_mut(pointer).and_then(Value::as_object_mut) {
-            times.iter().for_each(|time| fill(state, time, Value::Null));
+            for time in times {
+                fill(state, time, Value::Null);
+            }
             if pointer.ends_with("terminated") {
                 fill(state, "exitCode", 0);
             }
@@ -213,7 +215,9 @@ fn volume(volume: &mut Value) {
         ("azureDisk", &[("cachingMode", "ReadWrite"), ("fsType", "ext4"), ("kind", "Shared")]),
     ] {
         if let Some(source) = map.get_mut(source).and_then(Value::as_object_mut) {
-            fields.iter().for_each(|(field, value)| fill_text(source, field, value));
+            for (field, value) in fields {
+                fill_text(source, field, value);
+            }
         }
     }
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
@@ -248,6 +252,7 @@ fn nested_sources(volume: &mut Value) {
         }
     }
     if let Some(template) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
+        map_mut(template, "metadata");
         if let Some(spec) = map_mut(template, "spec") {
             fill(spec, "volumeMode", "Filesystem");
             fill(spec, "resources", json!({}));

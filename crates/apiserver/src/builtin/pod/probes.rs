@@ -37,14 +37,22 @@ pub(super) fn probe(probe: &Value, name: &str, path: &Path) -> Vec<FieldError> {
 }
 
 /// Checks the hooks of a container.
-pub(super) fn lifecycle(container: &Value, path: &Path) -> Vec<FieldError> {
+pub(super) fn lifecycle(container: &Value, grace: i64, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for hook in ["postStart", "preStop"] {
         if let Some(own) = present(container, &format!("/lifecycle/{hook}")) {
             errors.extend(handler(own, &path.child(hook)));
+            errors.extend(sleep(own, grace, &path.child(hook).child("sleep")));
         }
     }
     errors
+}
+
+/// A container must wake before it is killed.
+fn sleep(hook: &Value, grace: i64, path: &Path) -> Option<FieldError> {
+    let seconds = present(hook, "/sleep/seconds")?.as_i64()?;
+    let why = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+    (seconds < 0 || seconds > grace).then(|| FieldError::invalid(path, seconds, why))
 }
 
 fn handler(handler: &Value, path: &Path) -> Vec<FieldError> {

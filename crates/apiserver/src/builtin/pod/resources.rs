@@ -50,10 +50,13 @@ pub(super) fn quality(pod: &Value) -> &'static str {
 pub(super) fn errors(container: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let limits = map(container, "/resources/limits");
+    let (mut huge, mut ordinary) = (false, false);
     for list in ["limits", "requests"] {
         let at = path.child(list);
         for (name, value) in map(container, &format!("/resources/{list}")).into_iter().flatten() {
             let own = at.key(name);
+            huge |= name.starts_with("hugepages-");
+            ordinary |= matches!(name.as_str(), "cpu" | "memory");
             errors.extend(name_errors(name, &own));
             let Ok(amount) = Quantity::from_value(value) else { continue };
             if amount.is_negative() {
@@ -67,6 +70,9 @@ pub(super) fn errors(container: &Value, path: &Path) -> Vec<FieldError> {
                 errors.extend(against_limit(name, &amount, limits, path));
             }
         }
+    }
+    if huge && !ordinary {
+        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }
     errors
 }
@@ -105,8 +111,10 @@ fn name_errors(name: &str, path: &Path) -> Vec<FieldError> {
     let mut errors: Vec<_> =
         names::qualified_name(name).into_iter().map(|why| FieldError::invalid(path, name, why)).collect();
     let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-    if errors.is_empty() && !name.contains('/') && !standard {
-        errors.push(FieldError::invalid(path, name, "must be a standard resource type or fully qualified"));
+    if !name.contains('/') && !standard {
+        if errors.is_empty() {
+            errors.push(FieldError::invalid(path, name, "must be a standard resource type or fully qualified"));
+        }
         errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
     }
     errors

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::access::{items, map, present, text, texts};
 use super::super::service::net;
-use super::{containers, volumes};
+use super::{containers, placement, security, volumes};
 use crate::field::{FieldError, Path};
 use crate::metadata::validate_labels;
 use crate::names;
@@ -15,7 +15,11 @@ pub(super) fn pod(object: &Value) -> Vec<FieldError> {
     errors.extend(containers::containers(object, &known, &spec));
     errors.extend(policies(object, &spec));
     errors.extend(validate_labels(map(object, "/spec/nodeSelector"), &spec.child("nodeSelector")));
+    errors.extend(security::pod(object, &spec.child("securityContext")));
+    errors.extend(placement::affinity(object, &spec.child("affinity")));
+    errors.extend(placement::dns(object, &spec.child("dnsConfig")));
     errors.extend(gate_errors(object, &spec));
+    errors.extend(placement::spread(object, &spec.child("topologySpreadConstraints")));
     errors.extend(named(object, "serviceAccountName", names::dns_subdomain));
     errors.extend(named(object, "nodeName", names::dns_subdomain));
     if let Some(seconds) = object.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64)
@@ -40,7 +44,7 @@ pub(super) fn pod(object: &Value) -> Vec<FieldError> {
     if present(object, "/spec/os").is_some() && !matches!(name, "linux" | "windows") {
         let path = spec.child("os");
         errors.push(match name {
-            "" => FieldError::required(&path.child("name"), "cannot be empty"),
+            "" => FieldError::required(&path.child("name"), ""),
             _ => FieldError::not_supported(&path, name, &["linux", "windows"]),
         });
     }
@@ -81,16 +85,6 @@ fn policies(object: &Value, spec: &Path) -> Vec<FieldError> {
         } else if !known.contains(&value) {
             errors.push(FieldError::not_supported(&spec.child(field), value, known));
         }
-    }
-    if text(object, "/spec/dnsPolicy") == "None" && items(object, "/spec/dnsConfig/nameservers").is_empty() {
-        let path = spec.child("dnsConfig");
-        errors.push(match present(object, "/spec/dnsConfig") {
-            None => FieldError::required(&path, "must provide `dnsConfig` when `dnsPolicy` is None"),
-            Some(_) => FieldError::required(
-                &path.child("nameservers"),
-                "must provide at least one DNS nameserver when `dnsPolicy` is None",
-            ),
-        });
     }
     errors
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::access::{items, present, text};
 use super::super::claim::spec_errors;
-use super::containers::field_reference;
+use super::containers::{field_reference, resource_reference};
 use crate::field::{FieldError, Path};
 use crate::names;
 use crate::quantity::Quantity;
@@ -108,8 +108,18 @@ fn one_source(kind: &str, source: &Value, path: &Path) -> Vec<FieldError> {
         "secret" => [needed("secretName"), mode(source, "defaultMode", path), key_paths(source, path)].concat(),
         "configMap" => [needed("name"), mode(source, "defaultMode", path), key_paths(source, path)].concat(),
         "persistentVolumeClaim" => needed("claimName"),
-        "nfs" => [needed("server"), needed("path")].concat(),
-        "csi" => needed("driver"),
+        "nfs" => {
+            let own = text(source, "/path");
+            let wrong = (!own.starts_with('/'))
+                .then(|| FieldError::invalid(&path.child("path"), own, "must be an absolute path"));
+            [needed("server"), needed("path"), wrong.into_iter().collect()].concat()
+        }
+        "csi" => {
+            let driver = text(source, "/driver");
+            let why = names::dns_subdomain(&driver.to_lowercase());
+            let wrong = why.into_iter().map(|why| FieldError::invalid(&path.child("driver"), driver, why)).collect();
+            [needed("driver"), wrong].concat()
+        }
         "downwardAPI" => [mode(source, "defaultMode", path), downward(source, path)].concat(),
         "projected" => [mode(source, "defaultMode", path), projected(source, path)].concat(),
         "ephemeral" => match present(source, "/volumeClaimTemplate/spec") {
@@ -174,8 +184,7 @@ fn local_path(inner: &str, path: &Path) -> Vec<FieldError> {
 
 fn downward(source: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (at, item) in items(source, "/items").iter().enumerate() {
-        let path = path.child("items").index(at);
+    for item in items(source, "/items") {
         let own = text(item, "/path");
         if own.is_empty() {
             errors.push(FieldError::required(&path.child("path"), ""));
@@ -184,25 +193,27 @@ fn downward(source: &Value, path: &Path) -> Vec<FieldError> {
         match (present(item, "/fieldRef"), present(item, "/resourceFieldRef")) {
             (Some(_), Some(_)) => {
                 let why = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                errors.push(FieldError::invalid(&path, "resource", why));
+                errors.push(FieldError::invalid(path, "resource", why));
             }
             (Some(reference), None) => {
                 errors.extend(field_reference(reference, &FIELD_PATHS, &path.child("fieldRef")));
             }
-            (None, Some(_)) => {}
+            (None, Some(reference)) => {
+                errors.extend(resource_reference(reference, true, &path.child("resourceFieldRef")));
+            }
             (None, None) => {
-                errors.push(FieldError::required(&path, "one of fieldRef and resourceFieldRef is required"));
+                errors.push(FieldError::required(path, "one of fieldRef and resourceFieldRef is required"));
             }
         }
-        errors.extend(mode(item, "mode", &path));
+        errors.extend(mode(item, "mode", path));
     }
     errors
 }
 
-fn projected(source: &Value, path: &Path) -> Vec<FieldError> {
+fn projected(source: &Value, volume: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (at, one) in items(source, "/sources").iter().enumerate() {
-        let path = path.child("sources").index(at);
+        let path = volume.child("sources").index(at);
         let mut count = 0;
         for kind in ["secret", "downwardAPI", "configMap", "serviceAccountToken", "clusterTrustBundle"] {
             let Some(own) = one.get(kind).filter(|value| !value.is_null()) else { continue };
@@ -220,7 +231,7 @@ fn projected(source: &Value, path: &Path) -> Vec<FieldError> {
                     errors.extend(key_paths(own, &path));
                 }
                 "downwardAPI" => errors.extend(downward(own, &path)),
-                "serviceAccountToken" => errors.extend(token(own, &path)),
+                "serviceAccountToken" => errors.extend(token(own, &path, volume)),
                 _ => {}
             }
         }
@@ -228,7 +239,7 @@ fn projected(source: &Value, path: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn token(source: &Value, path: &Path) -> Vec<FieldError> {
+fn token(source: &Value, path: &Path, volume: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let seconds = source.get("expirationSeconds").and_then(Value::as_i64).unwrap_or(3600);
     if seconds < 600 {
@@ -239,8 +250,9 @@ fn token(source: &Value, path: &Path) -> Vec<FieldError> {
         let why = "may not specify a duration larger than 2^32 seconds";
         errors.push(FieldError::invalid(&path.child("expirationSeconds"), seconds, why));
     }
-    if text(source, "/path").is_empty() {
-        errors.push(FieldError::required(&path.child("path"), ""));
+    match text(source, "/path") {
+        "" => errors.push(FieldError::required(&volume.child("path"), "")),
+        own => errors.extend(local_path(own, &volume.child("path"))),
     }
     errors
 }

@@ -11,6 +11,8 @@ use crate::metadata::validate_labels;
 use crate::names;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
 pub(super) fn service(object: &Value) -> Vec<FieldError> {
@@ -24,7 +26,7 @@ pub(super) fn service(object: &Value) -> Vec<FieldError> {
     errors.extend(port_list(object, &spec.child("ports")));
     errors.extend(validate_labels(map(object, "/spec/selector"), &spec.child("selector")));
     errors.extend(affinity(object, &spec));
-    errors.extend(addresses(object, &spec));
+    errors.extend(addresses(object));
     for (at, address) in texts(object, "/spec/externalIPs").into_iter().enumerate() {
         let path = spec.child("externalIPs").index(at);
         errors.extend(net::address_errors(address, &path));
@@ -231,7 +233,9 @@ fn affinity(object: &Value, spec: &Path) -> Vec<FieldError> {
     }
 }
 
-fn addresses(object: &Value, spec: &Path) -> Vec<FieldError> {
+/// What is wrong with the cluster addresses and their families.
+pub(super) fn addresses(object: &Value) -> Vec<FieldError> {
+    let spec = &Path::new("spec");
     if text(object, "/spec/type") == "ExternalName" {
         return Vec::new();
     }
@@ -297,7 +301,6 @@ fn families(object: &Value, spec: &Path) -> Vec<FieldError> {
             errors.push(FieldError::duplicate(&path, family));
         }
     }
-    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     if let Some(policy) = present(object, "/spec/ipFamilyPolicy").and_then(Value::as_str)
         && !POLICIES.contains(&policy)
     {
@@ -384,7 +387,6 @@ fn traffic(object: &Value, spec: &Path) -> Vec<FieldError> {
     {
         errors.push(FieldError::not_supported(&path, policy, &["Cluster", "Local"]));
     }
-    const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     if let Some(distribution) = present(object, "/spec/trafficDistribution").and_then(Value::as_str)
         && !DISTRIBUTIONS.contains(&distribution)
     {
