@@ -135,6 +135,10 @@ func visit(t reflect.Type) {
 		}
 		js := strings.Split(field.Tag.Get("json"), ",")
 		flags, spelled := spell(field.Type)
+		if strings.Contains(tag, ",rep,") && strings.HasPrefix(flags, "w") {
+			// A named list that is a list on the wire too.
+			flags = "r" + flags[1:]
+		}
 		for _, option := range js[1:] {
 			switch option {
 			case "omitempty":

@@ -109,7 +109,7 @@ fn perform(document: &mut Value, operation: &Value, copied: &mut usize) -> Optio
     match text("op")? {
         "add" => add(document, path?, value()),
         "remove" => remove(document, path?).map(drop),
-        "replace" if path? == "" => {
+        "replace" if path?.is_empty() => {
             let value = value();
             (value.is_object() || value.is_array()).then(|| *document = value)
         }
@@ -129,7 +129,7 @@ fn perform(document: &mut Value, operation: &Value, copied: &mut usize) -> Optio
         }
         "test" => {
             let expected = value();
-            if path? == "" {
+            if path?.is_empty() {
                 return (*document == expected).then_some(());
             }
             let (parent, key) = find(document, path?)?;

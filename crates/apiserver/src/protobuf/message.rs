@@ -69,10 +69,7 @@ impl Decoder<'_> {
                 *slot = Some(Slot::Many(list));
             }
             Shape::Repeated => {
-                let list = match slot.get_or_insert_with(|| Slot::Many(Vec::new())) {
-                    Slot::Many(list) => list,
-                    _ => return Ok(()),
-                };
+                let Slot::Many(list) = slot.get_or_insert_with(|| Slot::Many(Vec::new())) else { return Ok(()) };
                 match (field.kind, payload) {
                     (Kind::Int32 | Kind::Int64 | Kind::Bool, Payload::Bytes(mut packed)) => {
                         while !packed.is_empty() {
@@ -124,10 +121,10 @@ impl Decoder<'_> {
         let wrong = || Undecodable::from(Broken::Mismatch(payload.wire_type(), field.name.to_owned()));
         Ok(match (field.kind, payload) {
             (Kind::Bool, Payload::Varint(number)) => (number != 0).into(),
-            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "how Go reads an int32")]
+            #[expect(clippy::cast_possible_truncation, reason = "how Go reads an int32")]
             (Kind::Int32, Payload::Varint(number)) => (number as i32).into(),
             (Kind::Int64, Payload::Varint(number)) => number.cast_signed().into(),
-            (Kind::Float64, Payload::Fixed64(bits)) => f64::from_bits(bits).into(),
+            (Kind::Float64, Payload::Fixed64(bits)) => special::float(f64::from_bits(bits)),
             (Kind::String, Payload::Bytes(bytes)) => String::from_utf8_lossy(bytes).into(),
             (Kind::Bytes, Payload::Bytes(bytes)) => STANDARD.encode(bytes).into(),
             (Kind::Message(name), Payload::Bytes(bytes)) => Value::Object(self.message(name, bytes, depth + 1)?),
@@ -146,12 +143,11 @@ impl Decoder<'_> {
     /// The zero value of a field's type, as Go writes it.
     fn zero(&mut self, field: &Field, depth: usize) -> Result<Value> {
         Ok(match field.kind {
-            Kind::Bool => false.into(),
+            Kind::Bool | Kind::OrBool => false.into(),
             Kind::Int32 | Kind::Int64 | Kind::Float64 | Kind::IntOrString => 0.into(),
             Kind::String => "".into(),
             Kind::Quantity => "0".into(),
             Kind::Message(name) => Value::Object(self.message(name, &[], depth + 1)?),
-            Kind::OrBool => false.into(),
             Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Raw | Kind::OrArray | Kind::OrStringArray => Value::Null,
         })
     }

@@ -11,6 +11,12 @@ type Result<T> = std::result::Result<T, Undecodable>;
 
 const SCHEMA: &str = "apiextensions.JSONSchemaProps";
 
+/// A float as Go writes it: whole numbers without a fraction.
+pub(super) fn float(number: f64) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number this small is exact")]
+    if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
+}
+
 /// Seconds and nanoseconds; an empty message is no time.
 fn instant(bytes: &[u8]) -> Result<Option<Timestamp>> {
     if bytes.is_empty() {
@@ -42,10 +48,9 @@ pub(super) fn micro_time(bytes: &[u8]) -> Result<Value> {
 pub(super) fn quantity(bytes: &[u8]) -> Result<Value> {
     let mut out = Value::from("0");
     for part in fields(bytes) {
-        if let (1, Payload::Bytes(text)) = part? {
-            if !text.is_empty() {
-                out = String::from_utf8_lossy(text).into();
-            }
+        match part? {
+            (1, Payload::Bytes(text)) if !text.is_empty() => out = String::from_utf8_lossy(text).into(),
+            _ => {}
         }
     }
     Ok(out)
@@ -57,7 +62,7 @@ pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value> {
     for part in fields(bytes) {
         match part? {
             (1, Payload::Varint(kind)) => is_string = kind == 1,
-            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "how Go reads an int32")]
+            #[expect(clippy::cast_possible_truncation, reason = "how Go reads an int32")]
             (2, Payload::Varint(value)) => number = i64::from(value as i32),
             (3, Payload::Bytes(bytes)) => text = String::from_utf8_lossy(bytes).into_owned(),
             _ => {}

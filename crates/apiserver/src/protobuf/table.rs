@@ -16,6 +16,7 @@ pub(super) struct Message {
 }
 
 /// One field of a message.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, one flag each in the table")]
 pub(super) struct Field {
     pub(super) number: u64,
     pub(super) name: &'static str,

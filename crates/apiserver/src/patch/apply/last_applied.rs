@@ -42,10 +42,9 @@ pub(super) fn refresh(object: &mut Value, applied: &Value) {
     let mut copy = applied.clone();
     if let Some(annotations) = copy.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(ANNOTATION);
-        if annotations.is_empty() {
-            if let Some(metadata) = copy.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("annotations");
-            }
+        let empty = annotations.is_empty();
+        if let Some(metadata) = copy.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| empty) {
+            metadata.remove("annotations");
         }
     }
     let text = format!("{copy}\n");

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 /// The zero value of a built-in kind.
 pub(super) fn zero(api_version: &str, kind: &str) -> Value {
     let lines = include_str!("../../../facts/zero-values.txt").lines();
-    let found = lines.filter_map(|line| {
+    let mut found = lines.filter_map(|line| {
         let (version, rest) = line.split_once(' ')?;
         let (name, json) = rest.split_once(' ')?;
         (version == api_version && name == kind).then(|| serde_json::from_str(json).ok())?
     });
-    found.last().unwrap_or_else(|| json!({"metadata": {}}))
+    found.next().unwrap_or_else(|| json!({"metadata": {}}))
 }
 
 #[cfg(test)]

@@ -197,8 +197,15 @@ impl Shape {
         if let Some(default) = &field.default {
             return Some(default.clone());
         }
-        if !(self.builtin && schema.required.iter().any(|required| required == name)) {
+        if !self.builtin {
             return None;
+        }
+        match (name, schema.properties.len()) {
+            // Two optional keys have defaults that only the types know: of ports, and of a reference by name alone.
+            ("protocol", _) => return Some("TCP".into()),
+            ("name", 1) => return Some("".into()),
+            _ if !schema.required.iter().any(|required| required == name) => return None,
+            _ => {}
         }
         match field.kind? {
             Type::String => Some("".into()),

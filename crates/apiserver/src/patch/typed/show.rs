@@ -12,7 +12,10 @@ pub(crate) fn in_path(value: &Value) -> String {
         Value::Number(number) => self::number(number),
         Value::String(text) => quoted(text),
         Value::Array(items) => format!("[{}]", items.iter().map(in_path).collect::<Vec<_>>().join(",")),
-        Value::Object(fields) => fields.iter().map(|(key, value)| format!("{key}={}", in_path(value))).collect(),
+        Value::Object(fields) => {
+            let list = fields.iter().map(|(key, value)| format!("{key}={}", in_path(value))).collect::<Vec<_>>();
+            list.concat()
+        }
     }
 }
 
