@@ -70,6 +70,10 @@ table! {
         "check the path and its permissions";
     TASK_FAILED = 1004, Failed, "a part of the process failed",
         "look at the log above; `--log-level debug` shows more";
+    DATA_IN_USE = 1005, Failed, "another process uses the data directory",
+        "stop the other process, or choose another directory with --data";
+    DATA_UNUSABLE = 1006, Failed, "the data cannot be used",
+        "restore the file from a copy, or move it away to start empty; it is never reset by itself";
     CERTIFICATE_UNUSABLE = 1101, Failed, "a certificate or key cannot be used",
         "run `thane pki inspect FILE` to see what a certificate says";
     FILE_EXISTS = 1102, Failed, "a file is already there",

@@ -85,7 +85,7 @@ impl Tasks {
     /// The root of a tree of groups, and where its failures are told.
     pub fn root(name: &'static str) -> (Self, Supervisor) {
         let (sender, failures) = mpsc::channel(FAILURES_MAX);
-        let group = Group::new(name.to_owned(), CancellationToken::new(), sender);
+        let group = Group::root(name.to_owned(), sender);
         (Self { group }, Supervisor { failures })
     }
 

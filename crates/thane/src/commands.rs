@@ -6,6 +6,7 @@ mod config;
 mod delete;
 mod get;
 mod pki;
+mod up;
 mod version;
 mod watch;
 
@@ -21,6 +22,8 @@ use crate::settings::{self, Flags};
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a hub and its clusters in this process
+    Up(up::Up),
     /// Apply manifests to an API server
     Apply(apply::Apply),
     /// Show objects
@@ -49,6 +52,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Completions(command) => command.run(),
         Command::Config(command) => command.run(global),
         Command::Pki(command) => command.run(),
+        Command::Up(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
         Command::Get(command) => block_on(global, command.run()),
         Command::Delete(command) => block_on(global, command.run()),

@@ -8,6 +8,7 @@ use std::io::Write;
 
 use owo_colors::OwoColorize;
 use thane_api::{Code, Exit, code};
+use thane_apiserver::embedded;
 use thane_runtime::{config, net, pki, telemetry, tls};
 
 /// A command's failure.
@@ -118,6 +119,19 @@ impl From<tls::Error> for Failure {
 impl From<net::BindError> for Failure {
     fn from(error: net::BindError) -> Self {
         Self::new(code::PORT_TAKEN, error.to_string())
+    }
+}
+
+impl From<embedded::Error> for Failure {
+    fn from(error: embedded::Error) -> Self {
+        match error {
+            embedded::Error::Bind(error) => error.into(),
+            embedded::Error::Pki(error) => error.into(),
+            embedded::Error::PkiFile(error) => error.into(),
+            embedded::Error::Tls(error) => error.into(),
+            embedded::Error::Store(_) | embedded::Error::Seed(_) => Self::new(code::DATA_UNUSABLE, error.to_string()),
+            other => Self::new(code::FILE_FAILED, other.to_string()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod failure;
 mod kubernetes;
 mod output;
 mod settings;
+mod up;
 
 use std::process::ExitCode;
 

@@ -59,8 +59,9 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn help_of_every_command() {
     let place = Place::new();
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 14] = [
         &[],
+        &["up"],
         &["apply"],
         &["get"],
         &["delete"],

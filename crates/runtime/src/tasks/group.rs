@@ -26,6 +26,8 @@ pub(super) struct Group {
     tracker: TaskTracker,
     failures: mpsc::Sender<Failure>,
     state: Mutex<State>,
+    // Strong, so that a group without tasks of its own still leads to its children.
+    _parent: Option<Arc<Group>>,
 }
 
 #[derive(Default)]
@@ -43,13 +45,23 @@ struct Entry {
 }
 
 impl Group {
-    pub(super) fn new(path: String, token: CancellationToken, failures: mpsc::Sender<Failure>) -> Arc<Self> {
-        Arc::new(Self { path, token, tracker: TaskTracker::new(), failures, state: Mutex::default() })
+    pub(super) fn root(path: String, failures: mpsc::Sender<Failure>) -> Arc<Self> {
+        Self::new(path, CancellationToken::new(), failures, None)
     }
 
-    pub(super) fn child(&self, name: &str) -> Arc<Self> {
+    fn new(
+        path: String,
+        token: CancellationToken,
+        failures: mpsc::Sender<Failure>,
+        parent: Option<Arc<Self>>,
+    ) -> Arc<Self> {
+        let tracker = TaskTracker::new();
+        Arc::new(Self { path, token, tracker, failures, state: Mutex::default(), _parent: parent })
+    }
+
+    pub(super) fn child(self: &Arc<Self>, name: &str) -> Arc<Self> {
         let path = format!("{}/{name}", self.path);
-        let child = Self::new(path, self.token.child_token(), self.failures.clone());
+        let child = Self::new(path, self.token.child_token(), self.failures.clone(), Some(Arc::clone(self)));
         let mut state = self.state.lock();
         state.children.retain(|known| known.strong_count() > 0);
         state.children.push(Arc::downgrade(&child));

@@ -76,9 +76,11 @@ async fn a_group_nobody_holds_is_forgotten_but_its_tasks_are_not() {
     let log = Log::default();
     logs_its_end(&root.child("kept-by-its-task"), &log, "kept");
     drop(root.child("idle"));
-    assert_eq!(root.running().len(), 1);
+    // The group between has neither tasks nor a holder, and must still lead to its child.
+    logs_its_end(&root.child("between").child("inner"), &log, "inner");
+    assert_eq!(root.running().len(), 2);
     assert!(root.shutdown(Duration::from_secs(30)).await.is_empty());
-    assert_eq!(*log.lock(), ["kept"]);
+    assert_eq!(*log.lock(), ["inner", "kept"]);
 }
 
 async fn failure(supervisor: &mut Supervisor) -> (String, bool) {

@@ -1,0 +1,51 @@
+//! `thane up`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use thane_api::code;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::settings::{self, Flags};
+
+/// Run a hub and its clusters in this process
+///
+/// Each has a Kubernetes API of its own. Writes DIR/kubeconfig with the contexts hub and
+/// cluster-1, cluster-2 and so on, and DIR/endpoints.json. Data survives restarts. Ends with Ctrl-C.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Where everything is kept
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How many clusters run beside the hub
+    #[arg(long, value_name = "N")]
+    clusters: Option<u16>,
+    /// Every listener takes a free loopback port, new at each start
+    #[arg(long)]
+    ephemeral_ports: bool,
+}
+
+impl Up {
+    pub(crate) fn run(&self, global: &Global) -> Result<(), Failure> {
+        let settings = settings::load(global, self.flags())?;
+        let levels = thane_runtime::telemetry::init(&settings.value.log)?;
+        for variable in &settings.unknown_variables {
+            tracing::warn!(variable, "an environment variable sets nothing");
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(code::BUG, format!("start the runtime: {error}")))?;
+        runtime.block_on(crate::up::run(settings, levels))
+    }
+
+    fn flags(&self) -> Flags {
+        vec![
+            ("up.data", "data", self.data.as_ref().map(|data| json!(data))),
+            ("up.clusters", "clusters", self.clusters.map(|clusters| json!(clusters))),
+            ("up.ephemeralPorts", "ephemeral-ports", self.ephemeral_ports.then_some(true.into())),
+        ]
+    }
+}
