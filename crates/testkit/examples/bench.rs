@@ -23,6 +23,7 @@ async fn main() -> Result<()> {
         let server = KubeApiServer::start(&home, false).await?;
         measure(server.endpoint(), &server.processes(), server.ready_after(), scale).await?
     };
+    println!("kubernetes: {reference:?}");
     let ours = {
         let server = Thane::start(Path::new(&program), &["--clusters", "0"]).await?;
         measure(server.endpoint(), &server.processes(), server.ready_after(), scale).await?

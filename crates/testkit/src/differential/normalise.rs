@@ -98,6 +98,7 @@ impl Normaliser {
                 ("nodePort" | "healthCheckNodePort", Value::Number(port)) if port.as_u64() > Some(0) => {
                     Value::from("<port>")
                 }
+                ("managedFields", Value::Array(_)) => sorted_managers(self.value(field)),
                 ("token", Value::String(token)) if TOKEN.is_match(token) => Value::from("<token>"),
                 _ => self.value(field),
             };
@@ -138,6 +139,15 @@ impl Normaliser {
         let text = VERSION_IN_TEXT.replace_all(&text, "$1<version>");
         ACCESS_VOLUME.replace_all(&text, "kube-api-access-<suffix>").into_owned()
     }
+}
+
+/// Servers order managers by the second of their last write, which two runs do not share.
+fn sorted_managers(mut managers: Value) -> Value {
+    if let Value::Array(entries) = &mut managers {
+        let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        entries.sort_by_key(|entry| ["operation", "subresource", "manager", "apiVersion"].map(|key| text(entry, key)));
+    }
+    managers
 }
 
 /// Ages in a table change by the second.

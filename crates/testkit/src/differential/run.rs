@@ -18,7 +18,7 @@ use super::{Normaliser, Target, substitute};
 use crate::client::{Answer, HttpsClient};
 
 /// Sequences in flight at once on one server.
-const PARALLEL: usize = 6;
+const PARALLEL: usize = 8;
 /// Headers that clients act on.
 const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
 /// Text answers are compared up to here.
@@ -45,8 +45,11 @@ pub struct Runner {
 /// `run` begins the namespaces' names, so that a server can be used for several runs.
 pub async fn run_all(target: &dyn Target, sequences: &[Sequence], run: &str) -> Result<Vec<Recording>> {
     let runner = Runner::new(target, run)?;
-    let runs = sequences.iter().map(|sequence| runner.run(sequence));
-    Ok(futures::stream::iter(runs).buffered(PARALLEL).collect().await)
+    let runs = sequences.iter().enumerate().map(async |(index, sequence)| (index, runner.run(sequence).await));
+    // Unordered, so that a slow one does not hold up those behind it.
+    let mut done: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, recording)| recording).collect())
 }
 
 impl Runner {
@@ -136,8 +139,12 @@ impl Runner {
         let deadline = Instant::now() + Duration::from_secs(until.seconds);
         let wanted = until.equals.as_ref().map(|value| substitute::value(value, saved)).transpose()?;
         loop {
-            let record = self.once(step, saved).await?;
-            if record.pointer(&until.path) == wanted.as_ref() || Instant::now() > deadline {
+            let mut record = self.once(step, saved).await?;
+            if record.pointer(&until.path) == wanted.as_ref() {
+                return Ok(record);
+            }
+            if Instant::now() > deadline {
+                record["gave up after"] = until.seconds.into();
                 return Ok(record);
             }
             // A controller's work shows in no other way than by asking again.

@@ -144,7 +144,10 @@ fn thirty() -> u64 {
 
 /// Reads one script file.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Sequence>> {
-    let mut sequences: Vec<Sequence> = serde_saphyr::from_str(text).map_err(|error| anyhow!("{file}: {error}"))?;
+    // `y` and `no` are words here.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let mut sequences: Vec<Sequence> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| anyhow!("{file}: {error}"))?;
     for sequence in &mut sequences {
         file.clone_into(&mut sequence.file);
         check(sequence).with_context(|| format!("{file}: sequence {:?}", sequence.name))?;

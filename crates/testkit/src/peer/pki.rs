@@ -35,13 +35,15 @@ impl ClusterPki {
         let admin = subject(CertificateParams::default(), "admin", Some("system:masters"));
         let admin = issue(&issuer, admin, ExtendedKeyUsagePurpose::ClientAuth)?;
 
+        let accounts = KeyPair::generate()?;
         for (name, text) in [
             ("ca.crt", &ca),
             ("server.crt", &server.certificate),
             ("server.key", &server.key),
             ("admin.crt", &admin.certificate),
             ("admin.key", &admin.key),
-            ("sa.key", &KeyPair::generate()?.serialize_pem()),
+            ("sa.key", &accounts.serialize_pem()),
+            ("sa.pub", &accounts.public_key_pem()),
         ] {
             std::fs::write(folder.join(name), text)?;
         }
