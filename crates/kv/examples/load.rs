@@ -12,7 +12,7 @@ use thane_kv::{Compare, Mutation, RedbOptions, RedbStore, Store, Txn, TxnOutcome
 
 const PERIOD: Duration = Duration::from_secs(5);
 
-#[expect(clippy::print_stdout, reason = "a program for people")]
+#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "a program for people")]
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let directory = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);

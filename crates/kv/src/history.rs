@@ -7,7 +7,7 @@ use crate::options::HistoryLimits;
 use crate::store::Revision;
 
 /// Marks per bound: compaction advances in steps of about one such part.
-const PARTS: u64 = 32;
+const PARTS: u32 = 32;
 
 /// A point in the history with when it was reached and how much log there had been by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ impl History {
     /// Notes how far the history has come; keeps it only when it is far enough from the mark before.
     pub(crate) fn note(&mut self, mark: Mark) {
         let far = self.marks.back().is_none_or(|last| {
-            mark.time.saturating_sub(last.time) >= self.limits.age / PARTS as u32
-                || mark.revision.saturating_sub(last.revision) >= (self.limits.revisions / PARTS).max(1)
-                || mark.log_bytes.saturating_sub(last.log_bytes) >= (self.limits.bytes / PARTS).max(1)
+            mark.time.saturating_sub(last.time) >= self.limits.age / PARTS
+                || mark.revision.saturating_sub(last.revision) >= (self.limits.revisions / u64::from(PARTS)).max(1)
+                || mark.log_bytes.saturating_sub(last.log_bytes) >= (self.limits.bytes / u64::from(PARTS)).max(1)
         });
         if far && self.marks.back().is_none_or(|last| last.revision < mark.revision) {
             self.marks.push_back(mark);

@@ -220,3 +220,72 @@ impl Hub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(key: &'static str, revision: Revision) -> Arc<Event> {
+        Arc::new(Event { key: Bytes::from_static(key.as_bytes()), revision, entry: None, previous: None })
+    }
+
+    fn hub() -> Hub {
+        Hub::new(0, WatchLimits { queue_events: 3, ..WatchLimits::default() }, Metrics::default())
+    }
+
+    fn taken(hub: &Hub, subscriber: &Subscriber) -> String {
+        match hub.take(subscriber) {
+            Taken::Batch(batch) => {
+                let keys: Vec<_> = batch.events.iter().map(|event| String::from_utf8_lossy(&event.key)).collect();
+                format!("{} {}", batch.revision, keys.join(" "))
+            }
+            Taken::Lagging => "lagging".into(),
+            Taken::Idle(revision) => format!("idle {revision}"),
+            Taken::Ended(_) => "ended".into(),
+        }
+    }
+
+    #[test]
+    fn events_find_the_prefixes_of_their_key() {
+        let hub = hub();
+        let prefixes = ["", "a", "a/b", "a/c", "b", "a/b/c/d"];
+        let subscribers = prefixes.map(|prefix| hub.subscribe(Bytes::from_static(prefix.as_bytes()), 0));
+        hub.publish(2, &[event("a/b/c", 1), event("a", 2)]);
+        let expected = ["2 a/b/c a", "2 a/b/c a", "2 a/b/c", "idle 2", "idle 2", "idle 2"];
+        for (subscriber, expected) in subscribers.iter().zip(expected) {
+            assert_eq!(taken(&hub, subscriber), expected);
+        }
+        for subscriber in &subscribers {
+            hub.unsubscribe(subscriber);
+        }
+        let groups = hub.groups.lock();
+        assert!(groups.by_prefix.is_empty() && groups.lengths.is_empty());
+    }
+
+    #[test]
+    fn watchers_of_a_prefix_share_one_batch() {
+        let hub = hub();
+        let [first, second] = [(); 2].map(|()| hub.subscribe(Bytes::from_static(b"a"), 0));
+        hub.publish(1, &[event("a", 1)]);
+        let (Taken::Batch(first), Taken::Batch(second)) = (hub.take(&first), hub.take(&second)) else {
+            panic!("both have a batch")
+        };
+        assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    #[test]
+    fn a_full_queue_is_given_up_until_the_watcher_goes_live_again() {
+        let hub = hub();
+        let subscriber = hub.subscribe(Bytes::new(), 0);
+        hub.publish(3, &[event("a", 1), event("a", 2), event("a", 3)]);
+        hub.publish(4, &[event("a", 4)]);
+        hub.publish(5, &[event("a", 5)]);
+        assert_eq!(taken(&hub, &subscriber), "lagging");
+        assert_eq!(hub.go_live(&subscriber), 5);
+        hub.publish(6, &[event("a", 6)]);
+        assert_eq!(taken(&hub, &subscriber), "6 a");
+        hub.end(&Error::Closed);
+        assert_eq!(taken(&hub, &subscriber), "ended");
+        assert_eq!(taken(&hub, &hub.subscribe(Bytes::new(), 6)), "ended");
+    }
+}

@@ -52,7 +52,7 @@ pub struct HistoryLimits {
 
 impl Default for HistoryLimits {
     fn default() -> Self {
-        Self { age: Duration::from_secs(300), revisions: 500_000, bytes: 256 * MIB as u64 }
+        Self { age: Duration::from_mins(5), revisions: 500_000, bytes: 256 * MIB as u64 }
     }
 }
 
@@ -124,8 +124,8 @@ pub struct RedbOptions {
     pub batch_bytes: usize,
     /// Memory for pages of the file. The operating system caches the file as well, so a modest size does.
     pub cache_bytes: usize,
-    /// A file up to this size is read through once when it is opened and its checksums are verified (roughly 1 ms per
-    /// MiB); a larger one is only checked where it is read, unless it was not closed cleanly.
+    /// A file up to this size is read through once when it is opened and its checksums are verified (one to two
+    /// milliseconds per MiB); a larger one is only checked where it is read, unless it was not closed cleanly.
     pub verify_bytes: u64,
 }
 
@@ -141,7 +141,7 @@ impl Default for RedbOptions {
             batch_requests: 1024,
             batch_bytes: 8 * MIB,
             cache_bytes: 64 * MIB,
-            verify_bytes: 256 * MIB as u64,
+            verify_bytes: 128 * MIB as u64,
         }
     }
 }

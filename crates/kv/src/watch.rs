@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::{Hub, Subscriber, Taken};
 use crate::snapshot::LogPage;
-use crate::store::{Error, Result, Revision, Watch, WatchBatch};
+use crate::store::{Error, Event, Result, Revision, Watch, WatchBatch};
 
 /// Where a watcher that fell behind reads what it missed.
 pub(crate) trait LogSource: Send + Sync + 'static {
@@ -33,7 +33,25 @@ pub(crate) fn open<S: LogSource>(source: &Arc<S>, prefix: Bytes, after: Revision
     }
     let subscriber = source.hub().subscribe(prefix.clone(), after);
     let source = Arc::clone(source);
-    Ok(Box::new(Reading { source, subscriber, prefix, position: after, reported: after, behind: None, ended: None }))
+    Ok(Box::new(Reading {
+        source,
+        subscriber,
+        prefix,
+        position: after,
+        reported: after,
+        behind: Behind::No,
+        ended: None,
+    }))
+}
+
+/// Whether history has to be read before the queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    No,
+    /// The queue is not filled until the end of the log was reached.
+    Lagging,
+    /// The queue holds everything after this revision.
+    Until(Revision),
 }
 
 struct Reading<S: LogSource> {
@@ -44,8 +62,7 @@ struct Reading<S: LogSource> {
     position: Revision,
     /// The newest revision the consumer was told of.
     reported: Revision,
-    /// History has to be read, up to this revision at least if it is known.
-    behind: Option<Option<Revision>>,
+    behind: Behind,
     ended: Option<Error>,
 }
 
@@ -61,8 +78,8 @@ impl<S: LogSource> Reading<S> {
             return Err(error.clone());
         }
         let step = match self.behind {
-            Some(until) => self.read_history(until),
-            None => self.take_queued(),
+            Behind::No => self.take_queued(),
+            behind => self.read_history(behind),
         };
         step.inspect_err(|error| self.ended = Some(error.clone()))
     }
@@ -75,7 +92,7 @@ impl<S: LogSource> Reading<S> {
                 Ok(self.deliver(batch.events[unseen..].to_vec()))
             }
             Taken::Lagging => {
-                self.behind = Some(None);
+                self.behind = Behind::Lagging;
                 Ok(Step::Again)
             }
             Taken::Idle(published) => {
@@ -86,20 +103,23 @@ impl<S: LogSource> Reading<S> {
         }
     }
 
-    fn read_history(&mut self, until: Option<Revision>) -> Result<Step> {
+    fn read_history(&mut self, behind: Behind) -> Result<Step> {
         let page = self.source.log_page(&self.prefix, self.position)?;
         self.position = page.through;
         // At the end of the log the watcher goes live first and then reads what was published in between, so it
         // catches up however fast others write.
-        let until = match until {
-            None if page.complete => Some(self.source.hub().go_live(&self.subscriber)),
-            until => until,
+        let behind = match behind {
+            Behind::Lagging if page.complete => Behind::Until(self.source.hub().go_live(&self.subscriber)),
+            behind => behind,
         };
-        self.behind = if until.is_some_and(|until| self.position >= until) { None } else { Some(until) };
+        self.behind = match behind {
+            Behind::Until(until) if self.position >= until => Behind::No,
+            behind => behind,
+        };
         Ok(self.deliver(page.events))
     }
 
-    fn deliver(&mut self, events: Vec<Arc<crate::store::Event>>) -> Step {
+    fn deliver(&mut self, events: Vec<Arc<Event>>) -> Step {
         if events.is_empty() {
             return Step::Again;
         }
@@ -126,7 +146,7 @@ impl<S: LogSource> Watch for Reading<S> {
             match self.step()? {
                 Step::Batch(batch) => return Ok(Some(batch)),
                 // One page of history at a time keeps the call short; the next call goes on.
-                Step::Again if self.behind.is_some() && self.position > self.reported => break,
+                Step::Again if self.behind != Behind::No && self.position > self.reported => break,
                 Step::Again => {}
                 Step::Idle => break,
             }

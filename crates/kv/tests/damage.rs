@@ -1,5 +1,7 @@
 //! Files that are not what they should be: refused with a reason, never emptied, never a panic.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,7 +63,7 @@ fn foreign_files_are_refused() {
     check_refused("empty", b"");
     check_refused("text", b"hello, world\n");
     check_refused("long text", &b"hello, world\n".repeat(10_000));
-    check_refused("zeroes", &[0; 100_000]);
+    check_refused("zeroes", &vec![0; 100_000]);
     check_refused("SQLite", &[b"SQLite format 3\0", &[1; 8192][..]].concat());
 }
 
@@ -131,6 +133,59 @@ fn overwritten_bytes_are_noticed_or_do_not_matter() {
         }
     }
     assert!(noticed > 50, "{noticed} noticed, {harmless} harmless");
+}
+
+/// Changes one bit of each byte of the file's head in turn.
+#[test]
+fn a_changed_head_is_noticed_or_does_not_matter() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = sound(directory.path());
+    let expected = content(&open(&path).unwrap());
+    let bytes = std::fs::read(&path).unwrap();
+    for at in 0..320 {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        match open(&path) {
+            Ok(store) => assert!(content(&store) == expected, "the byte at {at} changed what is read"),
+            Err(Error::Damaged { .. }) => {}
+            Err(other) => panic!("the byte at {at}: {other}"),
+        }
+    }
+}
+
+/// A file too large to be verified at once fails where it is read, in the answer and nowhere else.
+#[test]
+fn damage_found_later_is_an_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = sound(directory.path());
+    let bytes = std::fs::read(&path).unwrap();
+    let mut failures = 0;
+    for start in (4096..bytes.len()).step_by(3 * 4096) {
+        let mut damaged = bytes.clone();
+        damaged[start..start + 64].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        std::fs::write(&path, &damaged).unwrap();
+        let Ok(store) = RedbStore::open(&path, RedbOptions { verify_bytes: 0, ..RedbOptions::default() }) else {
+            failures += 1;
+            continue;
+        };
+        let write = |index: u8| {
+            let key = Bytes::from(format!("key/{index:03}"));
+            let mutations = vec![Mutation::Put { key, value: Bytes::from(vec![index; 900]), lease: None }];
+            store.txn(Txn { compares: vec![], mutations })
+        };
+        block_on(async {
+            let read = store.range(Query::prefix(Bytes::new())).await;
+            let mut watch = store.watch(Bytes::new(), 0).unwrap();
+            let replayed = std::iter::from_fn(|| watch.try_next().transpose()).find_map(Result::err);
+            let mut written = Ok(());
+            for index in (0..200).step_by(20) {
+                written = written.and(write(index).await.map(drop));
+            }
+            failures += usize::from(read.is_err() || replayed.is_some() || written.is_err());
+        });
+    }
+    assert!(failures > 15, "{failures} of {}", bytes.len() / 4096 / 3);
 }
 
 #[test]

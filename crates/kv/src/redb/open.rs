@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError};
@@ -111,8 +113,15 @@ fn open_existing(path: &Path, options: &RedbOptions) -> Result<Database, Refusal
     if length == 0 {
         return Err(Fault::Damaged("it is empty".into()).into());
     }
-    let mut database = Builder::new().set_cache_size(options.cache_bytes).open(path).map_err(refusal)?;
-    if length <= options.verify_bytes {
+    // After an unclean end redb verifies everything by itself.
+    let verified = Arc::new(AtomicBool::new(false));
+    let mut builder = Builder::new();
+    builder.set_cache_size(options.cache_bytes).set_repair_callback({
+        let verified = Arc::clone(&verified);
+        move |_| verified.store(true, Ordering::Relaxed)
+    });
+    let mut database = builder.open(path).map_err(refusal)?;
+    if length <= options.verify_bytes && !verified.load(Ordering::Relaxed) {
         // A repair at this point would mean that something durable is lost.
         let sound = database.check_integrity().map_err(refusal)?;
         if !sound {
@@ -126,11 +135,10 @@ fn open_existing(path: &Path, options: &RedbOptions) -> Result<Database, Refusal
 }
 
 fn check_format(txn: &ReadTransaction) -> Result<(), Fault> {
-    let foreign = |_| Fault::Damaged("it was made by another program".into());
     let names: Vec<String> =
         txn.list_tables().map_err(fault)?.map(|table| redb::TableHandle::name(&table).to_owned()).collect();
     if !["current", "log", "leases", "meta"].iter().all(|name| names.iter().any(|found| found == name)) {
-        return Err(foreign(()));
+        return Err(Fault::Damaged("it was made by another program".into()));
     }
     match number(txn, FORMAT)? {
         FORMAT_NUMBER => Ok(()),
@@ -184,6 +192,7 @@ fn recall_marks(txn: &ReadTransaction, numbers: Numbers, now: Duration) -> Resul
     Ok(marks)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 fn medium(error: std::io::Error) -> Fault {
     Fault::Medium(error.to_string())
 }
