@@ -15,6 +15,8 @@ pub struct Failure {
     pub message: String,
     /// What the request was about.
     pub details: Option<Box<Details>>,
+    /// Kubernetes sends this one as plain text, since it arises before anything knows about `Status`.
+    pub plain: bool,
 }
 
 /// The `details` of a `Status`.
@@ -56,7 +58,7 @@ pub fn qualified(group: &str, resource: &str) -> String {
 impl Failure {
     /// A failure without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, plain: false }
     }
 
     fn about(mut self, group: &str, resource: &str, name: &str) -> Self {
@@ -109,6 +111,12 @@ impl Failure {
             format!("{} \"{name}\" is forbidden: {why}", qualified(group, resource))
         };
         Self::new(403, "Forbidden", message).about(group, resource, name)
+    }
+
+    /// The same, sent as plain text.
+    #[must_use]
+    pub fn as_text(self) -> Self {
+        Self { plain: true, ..self }
     }
 
     /// A malformed request.

@@ -50,6 +50,7 @@ impl Accepted {
             return Ok(Self::default());
         }
         let mut only_protobuf = false;
+        let mut known_type = false;
         for range in text.split(',') {
             let mut parts = range.split(';').map(str::trim);
             let encoding = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
@@ -61,6 +62,7 @@ impl Accepted {
                 }
                 _ => continue,
             };
+            known_type = true;
             let params: Vec<(&str, &str)> = parts.filter_map(|param| param.split_once('=')).collect();
             let get = |key: &str| params.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
             let view = match (get("as"), get("g"), get("v")) {
@@ -75,11 +77,28 @@ impl Accepted {
             };
             return Ok(Self { view, encoding, aggregated_discovery: false });
         }
-        if only_protobuf { Ok(Self::default()) } else { Err(not_acceptable()) }
+        match (only_protobuf, known_type) {
+            (true, _) => Ok(Self::default()),
+            (false, true) => Err(not_acceptable()),
+            (false, false) => Err(unroutable(
+                406,
+                "NotAcceptable",
+                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                 application/vnd.kubernetes.protobuf",
+            )),
+        }
     }
 }
 
-fn not_acceptable() -> Failure {
+/// A refusal by Kubernetes' router, which knows nothing about the request but its media types.
+pub fn unroutable(code: u16, reason: &'static str, message: &str) -> Failure {
+    let mut failure = Failure::new(code, reason, message);
+    failure.details = Some(Box::default());
+    failure
+}
+
+/// A form that does not fit what is asked for.
+pub fn not_acceptable() -> Failure {
     Failure::new(
         406,
         "NotAcceptable",

@@ -55,6 +55,8 @@ pub enum Behaviour {
 pub struct Custom {
     /// The version.
     pub version: Version,
+    /// The schema of the version objects are stored in, which decides what of a stored object is still there.
+    pub stored: Arc<Schema>,
     /// The schemas of the other versions, by `group/version`.
     pub other_versions: Vec<(String, Arc<Schema>)>,
     /// Objects written after this revision were pruned and defaulted by this very schema. Others are when they are
@@ -98,6 +100,7 @@ impl ResourceType {
                     definition,
                     Custom {
                         version: version.clone(),
+                        stored: Arc::clone(&definition.storage().unwrap_or(version).schema),
                         other_versions: others
                             .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
                             .collect(),
@@ -217,8 +220,8 @@ impl ResourceType {
             Behaviour::Builtin(_) if self.is_other_event() => *object = builtin::event::to_events(object),
             Behaviour::Builtin(_) => {}
             Behaviour::Custom(custom) => {
-                schema::prune(&custom.version.schema, object);
-                schema::default(&custom.version.schema, object);
+                schema::prune(&custom.stored, object);
+                schema::default(&custom.stored, object);
             }
         }
     }

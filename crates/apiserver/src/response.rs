@@ -91,7 +91,11 @@ pub fn text(code: u16, text: impl Into<Bytes>) -> Answer {
 
 /// A refusal.
 pub fn failure(failure: &Failure) -> Answer {
-    let mut answer = json_bytes(failure.code, failure.to_status().to_string());
+    let mut answer = if failure.plain {
+        text(failure.code, format!("{}\n", failure.message))
+    } else {
+        json_bytes(failure.code, failure.to_status().to_string())
+    };
     let retry = failure.details.as_ref().and_then(|details| details.retry_after_seconds);
     if let Some(seconds) = retry {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -21,7 +21,8 @@ use serde_json::Value;
 use crate::authz::User;
 use crate::catalog::Types;
 use crate::failure::{Failure, Result};
-use crate::media::{Accepted, Encoding, View};
+use crate::field::{FieldError, Path};
+use crate::media::{self, Accepted, Encoding, View};
 use crate::objects::{Objects, Stored};
 use crate::request::{Query, RequestInfo};
 use crate::resource::ResourceType;
@@ -80,7 +81,11 @@ impl Call<'_> {
     /// How much of its object a row of a `Table` carries.
     pub fn include(&self) -> Result<table::Include> {
         let text = self.query.first("includeObject").unwrap_or_default();
-        let unknown = || Failure::bad_request(format!("unrecognized includeObject value: {text:?}"));
+        let unknown = || {
+            let why = "must be 'Metadata', 'Object', 'None', or empty";
+            let error = FieldError::invalid(&Path::new("includeObject"), text, why);
+            Failure::bad_request(format!("Unable to convert to Table as requested: {error}"))
+        };
         table::Include::parse(text).ok_or_else(unknown)
     }
 
@@ -103,9 +108,10 @@ impl Call<'_> {
             View::Full => object,
             View::Table => {
                 let list = table::single_metadata(&object);
-                table::table(self.kind.rows(), [&object], list, self.include()?, true, self.now)
+                table::table(self.kind.rows(), [&object], &list, self.include()?, true, self.now)
             }
-            View::Metadata | View::MetadataList => table::partial(&object),
+            View::Metadata => table::partial(&object),
+            View::MetadataList => return Err(media::not_acceptable()),
         };
         Ok(response::value(code, &shown, self.accepted.encoding))
     }

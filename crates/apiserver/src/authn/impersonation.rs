@@ -42,7 +42,7 @@ pub fn impersonation(headers: &HeaderMap, uri: &str) -> Result<Option<Impersonat
         let shown = parts.iter().map(Part::shown).collect::<Vec<_>>().join(" ");
         let text =
             format!("Internal Server Error: {}: requested [{shown}] without impersonating a user", go_quote(uri));
-        return Err(Failure::new(500, "InternalError", crate::authz::sanitised(&text)));
+        return Err(Failure::new(500, "InternalError", crate::authz::sanitised(&text)).as_text());
     }
     let grouped = headers.contains_key(GROUP);
     let mut user = User::default();

@@ -9,7 +9,7 @@ use thane_kv::Query as Range;
 use super::Call;
 use crate::body;
 use crate::failure::{Cause, Details, Failure, Result};
-use crate::media::{Encoding, View};
+use crate::media::{self, Encoding, View};
 use crate::objects::{Stored, append_json, storage_failure};
 use crate::options::{ListOptions, VersionMatch};
 use crate::resource::ResourceType;
@@ -231,13 +231,14 @@ pub async fn list(call: &Call<'_>) -> Result<Answer> {
             let value: Value = serde_json::from_slice(&render(call, &page)?).map_err(Failure::internal)?;
             Ok(response::value(200, &value, call.accepted.encoding))
         }
+        View::Metadata => Err(media::not_acceptable()),
         view => {
             let items = page.items.iter().map(|item| item.value(&call.kind)).collect::<Result<Vec<_>>>()?;
             let list = metadata(call, &page);
             let shown = if view == View::Table {
-                table::table(call.kind.rows(), &items, list, call.include()?, true, call.now)
+                table::table(call.kind.rows(), &items, &list, call.include()?, true, call.now)
             } else {
-                table::partial_list(&items, list)
+                table::partial_list(&items, &list)
             };
             Ok(response::value(200, &shown, call.accepted.encoding))
         }

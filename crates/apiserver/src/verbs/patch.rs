@@ -49,6 +49,9 @@ fn content(call: &Call<'_>) -> Result<Content> {
     match Content::of(call.headers) {
         Ok(content @ (Content::JsonPatch | Content::MergePatch | Content::Apply)) => Ok(content),
         Ok(Content::StrategicPatch) if !call.kind.is_custom() => Ok(Content::StrategicPatch),
+        Ok(Content::Yaml | Content::Protobuf | Content::Json) | Err(_) if !call.kind.is_custom() => {
+            Err(media::unroutable(415, "UnsupportedMediaType", "415: Unsupported Media Type"))
+        }
         _ => Err(media::unsupported(&accepted)),
     }
 }

@@ -6,7 +6,6 @@ use super::update::{Change, Part, change};
 use super::{Call, create};
 use crate::crd::Scale;
 use crate::failure::{Failure, Result};
-use crate::field::{FieldError, Path};
 use crate::media::Content;
 use crate::options::WriteOptions;
 use crate::response::{self, Answer};
@@ -21,7 +20,7 @@ pub async fn get(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
 /// Handles PUT and PATCH.
 pub async fn write(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
-    let answer = change(call, Part::Main, &options, |old| {
+    let answer = change(call, Part::Scale, &options, |old| {
         let old = old.ok_or_else(|| call.not_found())?;
         let scale = wanted(call, &scale_of(old, paths)?)?;
         let version = metadata::resource_version(&scale);
@@ -29,10 +28,6 @@ pub async fn write(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
             return Err(Failure::modified(&call.kind.group, &call.kind.plural, &call.info.name));
         }
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 {
-            let error = FieldError::invalid(&Path::new("spec.replicas"), replicas, "should be a non-negative integer");
-            return Err(Failure::invalid("autoscaling", "Scale", &call.info.name, &[error]));
-        }
         let mut object = old.clone();
         set(&mut object, &paths.spec_replicas, replicas.into());
         Ok(Change { object, applied: false })

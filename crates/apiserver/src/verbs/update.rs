@@ -6,6 +6,7 @@ use super::create::{self, manager};
 use super::{Call, decode, delete};
 use crate::admission;
 use crate::failure::{Failure, Result};
+use crate::field::{FieldError, Path};
 use crate::metadata;
 use crate::objects::{Stored, Swap};
 use crate::options::WriteOptions;
@@ -27,6 +28,8 @@ pub enum Part {
     Finalize,
     /// A pod's node, set once by a binding.
     Binding,
+    /// The number of replicas.
+    Scale,
 }
 
 impl Part {
@@ -45,6 +48,7 @@ impl Part {
             Self::Status => "status",
             Self::Finalize => "finalize",
             Self::Binding => "binding",
+            Self::Scale => "scale",
         }
     }
 }
@@ -63,19 +67,22 @@ pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
     let mut object = decode::object(call, &options)?;
     let name = metadata::name(&object);
     if name != call.info.name {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            call.info.name
-        )));
+        return Err(Failure::bad_request(if name.is_empty() {
+            format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                call.info.name
+            )
+        } else {
+            format!("the name of the object ({name}) does not match the name on the URL ({})", call.info.name)
+        }));
     }
     match metadata::namespace(&object) {
         "" => {}
         namespace if namespace == call.namespace() => {}
-        namespace => {
-            return Err(Failure::bad_request(format!(
-                "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-                call.namespace()
-            )));
+        _ => {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
     }
     if !call.namespace().is_empty() {
@@ -136,8 +143,8 @@ fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bo
     let wanted = metadata::resource_version(object);
     if wanted.is_empty() || wanted == "0" {
         if call.info.verb == "update" && call.kind.needs_version_on_update() {
-            let error = crate::field::FieldError::invalid(
-                &crate::field::Path::new("metadata.resourceVersion"),
+            let error = FieldError::invalid(
+                &Path::new("metadata.resourceVersion"),
                 if wanted.is_empty() { serde_json::json!(0) } else { wanted.into() },
                 "must be specified for an update",
             );
@@ -159,7 +166,7 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     let Change { mut object, applied } = made;
     let kind = &call.kind;
     let uid = metadata::uid(&object);
-    if !uid.is_empty() && uid != metadata::uid(old) {
+    if !uid.is_empty() && uid != metadata::uid(old) && call.info.verb != "patch" {
         let why =
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
         return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
@@ -172,7 +179,7 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     let managed = object["metadata"].get("managedFields").cloned();
     restore(call, &mut object, old);
     match part {
-        Part::Main => kind.prepare_update(&mut object, old),
+        Part::Main | Part::Scale => kind.prepare_update(&mut object, old),
         Part::Status => kind.prepare_status_update(&mut object, old),
         Part::Finalize => {
             let finalizers = object["spec"].get("finalizers").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
@@ -192,8 +199,9 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
         create::drop_empty(meta);
     }
     let mut errors = metadata::validate_update(&object, old);
+    errors.extend(new_finalizers(&object, old));
     errors.extend(match part {
-        Part::Main => kind.validate_update(&object, old),
+        Part::Main | Part::Scale => kind.validate_update(&object, old),
         Part::Status => kind.validate_status_update(&object, old),
         Part::Finalize | Part::Binding => Vec::new(),
     });
@@ -204,10 +212,25 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     }
 }
 
+/// What is going away takes no new finalizers.
+fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
+    metadata::deletion_timestamp(old)?;
+    let had = metadata::finalizers(old);
+    let new: Vec<&str> = metadata::finalizers(object).into_iter().filter(|name| !had.contains(name)).collect();
+    (!new.is_empty()).then(|| {
+        let list = new.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
+        );
+        FieldError::forbidden(&Path::new("metadata.finalizers"), why)
+    })
+}
+
 /// Puts the metadata back that no write may change.
 fn restore(call: &Call<'_>, object: &mut Value, old: &Value) {
     object["apiVersion"] = call.kind.api_version().into();
     object["kind"] = call.kind.kind.as_str().into();
+    let patched_uid = object["metadata"].get("uid").cloned().filter(|_| call.info.verb == "patch");
     for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
         let kept = old["metadata"].get(field).cloned();
         if let Some(meta) = metadata::metadata_mut(object) {
@@ -223,6 +246,10 @@ fn restore(call: &Call<'_>, object: &mut Value, old: &Value) {
         }
     }
     if let Some(meta) = metadata::metadata_mut(object) {
+        // a patch that changes the uid is refused by validation
+        if let Some(uid) = patched_uid {
+            meta.insert("uid".to_owned(), uid);
+        }
         meta.remove("selfLink");
         meta.insert("resourceVersion".to_owned(), old["metadata"]["resourceVersion"].clone());
     }

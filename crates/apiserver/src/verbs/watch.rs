@@ -247,7 +247,7 @@ impl Feed {
                 let list = table::single_metadata(&object);
                 let headers = !std::mem::replace(&mut self.headed, true);
                 let now = self.server.clock.now();
-                let shown = table::table(self.kind.rows(), [&object], list, self.include, headers, now);
+                let shown = table::table(self.kind.rows(), [&object], &list, self.include, headers, now);
                 crate::objects::append_json(out, &shown);
             }
             View::Metadata | View::MetadataList => {
