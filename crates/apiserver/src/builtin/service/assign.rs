@@ -163,7 +163,8 @@ fn free_port(taken: &BTreeSet<u16>, pool: &Pool<'_>) -> Result<u16, Error> {
 mod tests {
     use super::*;
 
-    fn assigned(spec: Value) -> Result<Value, Error> {
+    fn assigned(spec: impl Into<Value>) -> Result<Value, Error> {
+        let spec = spec.into();
         let addresses = BTreeSet::from(["10.0.0.2".parse().unwrap()]);
         let ports = BTreeSet::from([30_000]);
         let range = "10.0.0.0/29".parse().unwrap();
