@@ -12,7 +12,7 @@ mod config_map;
 mod custom_resource_definition;
 pub mod event;
 mod lease;
-mod namespace;
+pub mod namespace;
 mod network_policy;
 mod node;
 pub mod pod;

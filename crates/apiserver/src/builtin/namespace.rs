@@ -94,6 +94,17 @@ impl Strategy for Namespace {
     }
 }
 
+/// What is wrong with an update through the `finalize` subresource, which is the way to change `spec.finalizers`.
+pub fn finalize_errors(object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (at, finalizer) in texts(object, "/spec/finalizers").into_iter().enumerate() {
+        let path = Path::new("spec.finalizers").index(at);
+        errors.extend(names::qualified_name(finalizer).into_iter().map(|t| FieldError::invalid(&path, finalizer, t)));
+        errors.extend(metadata::unqualified_finalizer(finalizer, &path));
+    }
+    errors
+}
+
 /// What is wrong with the finalizers in a namespace's spec.
 fn finalizer_errors(object: &Value) -> Vec<FieldError> {
     let path = Path::new("spec.finalizers");

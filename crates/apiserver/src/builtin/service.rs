@@ -12,6 +12,7 @@ use crate::field::FieldError;
 use crate::names;
 
 pub mod allocate;
+pub mod assign;
 pub(super) mod net;
 mod validate;
 
@@ -206,6 +207,7 @@ fn fill_families(object: &mut Value, old: Option<&Value>) {
         return;
     }
     let headless = text(object, "/spec/clusterIP") == "None";
+    let foreign = text(object, "/spec/clusterIP").contains(':');
     let selects = map(object, "/spec/selector").is_some_and(|selector| !selector.is_empty());
     let before = old.filter(|old| needs_address(old));
     let read = |field: &str| before.and_then(|old| present(old, &format!("/spec/{field}"))).cloned();
@@ -218,6 +220,18 @@ fn fill_families(object: &mut Value, old: Option<&Value>) {
         policy.unwrap_or_else(|| if free { "RequireDualStack" } else { "SingleStack" }.into()),
     );
     let dual = spec.get("ipFamilyPolicy").is_some_and(|policy| policy != "SingleStack");
+    if free
+        && dual
+        && let Some(families) = spec.get_mut("ipFamilies").and_then(Value::as_array_mut)
+        && families.len() == 1
+    {
+        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        families.push(other.into());
+    }
+    // A foreign address is refused when addresses are given out, by its own family.
+    if foreign {
+        return;
+    }
     if spec.get("ipFamilies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         let fresh = if free && dual { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
         spec.insert("ipFamilies".to_owned(), families.unwrap_or(fresh));

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use serde_json::{Map, json};
 
-use super::{Kind, Value, kinds, pod};
+use super::{Kind, Value, kinds, pod, service};
 use crate::field::FieldError;
 use crate::metadata;
 
@@ -91,11 +93,34 @@ fn create(object: &Value, expected: Option<&Value>) -> (Value, Vec<FieldError>) 
     if kind.strategy.has_generation() {
         object["metadata"]["generation"] = 1.into();
     }
+    if let Err(errors) = assign(&mut object, None, expected) {
+        return (object, errors);
+    }
     let strategy = kind.strategy;
     let mut errors =
         metadata::validate_create(&object, kind.namespaced, |name, prefix| strategy.name_errors(name, prefix));
     errors.extend(strategy.validate(&object));
     (object, errors)
+}
+
+/// Gives a service addresses and ports, those that Kubernetes gave where it gave some.
+fn assign(object: &mut Value, old: Option<&Value>, expected: Option<&Value>) -> Result<(), Vec<FieldError>> {
+    if object["kind"] != "Service" {
+        return Ok(());
+    }
+    let range = "10.98.0.0/24".parse().unwrap();
+    let pool = service::assign::Pool { range, addresses: &BTreeSet::new(), ports: &BTreeSet::new(), start: 3 };
+    match service::assign::assign(object, old, &pool) {
+        Err(service::assign::Error::Invalid(errors)) => return Err(errors),
+        other => assert_eq!(other, Ok(())),
+    }
+    let Some(expected) = expected else { return Ok(()) };
+    for pointer in ["/spec/clusterIP", "/spec/clusterIPs", "/spec/ports/0/nodePort", "/spec/healthCheckNodePort"] {
+        if let (Some(ours), Some(theirs)) = (object.pointer_mut(pointer), expected.pointer(pointer)) {
+            *ours = theirs.clone();
+        }
+    }
+    Ok(())
 }
 
 fn change(old: &Value, patch: &Value) -> (Value, Vec<FieldError>) {
@@ -115,6 +140,9 @@ fn change(old: &Value, patch: &Value) -> (Value, Vec<FieldError>) {
         errors.extend(kind.strategy.validate_status_update(&object, &stamped));
     } else {
         kind.strategy.prepare_update(&mut object, &stamped);
+        if let Err(errors) = assign(&mut object, Some(&stamped), None) {
+            return (object, errors);
+        }
         errors = metadata::validate_update(&object, &stamped);
         errors.extend(kind.strategy.validate_update(&object, &stamped));
     }

@@ -28,13 +28,40 @@ pub(super) fn tolerations(pod: &mut Value) {
     }
 }
 
-/// The priority of a pod: of one of the two classes every cluster has, or zero.
-pub(super) fn priority(pod: &mut Value) {
-    let value = match text(pod, "/spec/priorityClassName") {
+/// Why a new pod may not have the priority it asks for, after `pods "x" is forbidden: `; asked before
+/// [`crate::builtin::Strategy::prepare_create`].
+pub fn priority_refusal(pod: &Value) -> Option<String> {
+    let class = text(pod, "/spec/priorityClassName");
+    if !matches!(class, "" | "system-cluster-critical" | "system-node-critical") {
+        return Some(format!("no PriorityClass with name {class} was found"));
+    }
+    let computed = class_value(class);
+    if let Some(given) = pod.pointer("/spec/priority").and_then(Value::as_i64).filter(|given| *given != computed) {
+        return Some(format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller \
+             computed {computed} from the given PriorityClass name"
+        ));
+    }
+    let policy = present(pod, "/spec/preemptionPolicy").and_then(Value::as_str);
+    policy.filter(|policy| *policy != "PreemptLowerPriority").map(|policy| {
+        format!(
+            "the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; priority admission \
+             controller computed PreemptLowerPriority from the given PriorityClass name"
+        )
+    })
+}
+
+fn class_value(class: &str) -> i64 {
+    match class {
         "system-cluster-critical" => 2_000_000_000,
         "system-node-critical" => 2_000_001_000,
         _ => 0,
-    };
+    }
+}
+
+/// The priority of a pod: of one of the two classes every cluster has, or zero.
+pub(super) fn priority(pod: &mut Value) {
+    let value = class_value(text(pod, "/spec/priorityClassName"));
     if let Some(spec) = map_mut(pod, "spec") {
         fill(spec, "priority", value);
         fill(spec, "preemptionPolicy", "PreemptLowerPriority");
@@ -112,4 +139,56 @@ fn token_volume(name: &str) -> Value {
             ],
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities() {
+        for (spec, expected) in [
+            (json!({}), None),
+            (json!({"priorityClassName": "system-node-critical", "priority": 2_000_001_000}), None),
+            (json!({"priorityClassName": "none"}), Some("no PriorityClass with name none was found")),
+            (
+                json!({"priority": 5}),
+                Some(
+                    "the integer value of priority (5) must not be provided in pod spec; priority admission controller \
+                     computed 0 from the given PriorityClass name",
+                ),
+            ),
+            (
+                json!({"preemptionPolicy": "x"}),
+                Some(
+                    "the string value of PreemptionPolicy (x) must not be provided in pod spec; priority admission \
+                     controller computed PreemptLowerPriority from the given PriorityClass name",
+                ),
+            ),
+        ] {
+            assert_eq!(priority_refusal(&json!({ "spec": spec })).as_deref(), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn accounts_say_whether_their_token_is_mounted() {
+        let mounted = |pod: Value, account: Value| {
+            let mut pod = pod;
+            service_account(&mut pod, &account, "abcde");
+            assert_eq!(pod["spec"]["serviceAccountName"], "default");
+            !items(&pod, "/spec/volumes").is_empty()
+        };
+        let pod = |spec: Value| {
+            let mut pod = json!({"spec": {"containers": [{"name": "a"}]}});
+            json_patch::merge(&mut pod["spec"], &spec);
+            pod
+        };
+        assert!(mounted(pod(json!({})), json!({})));
+        assert!(!mounted(pod(json!({})), json!({"automountServiceAccountToken": false})));
+        assert!(!mounted(pod(json!({"automountServiceAccountToken": false})), json!({})));
+        let both = json!({"automountServiceAccountToken": false});
+        assert!(mounted(pod(json!({"automountServiceAccountToken": true})), both));
+        let own = json!({"containers": [{"name": "a", "volumeMounts": [{"name": "x", "mountPath": TOKEN_PATH}]}]});
+        assert!(!mounted(pod(own), json!({})));
+    }
 }

@@ -377,6 +377,9 @@ fn traffic(object: &Value, spec: &Path) -> Vec<FieldError> {
         (true, _) => errors.push(FieldError::not_supported(&path, policy, &["Cluster", "Local"])),
     }
     let port = number(object, "/spec/healthCheckNodePort");
+    if port == 0 && needs_health_port(object) {
+        errors.push(FieldError::required(&spec.child("healthCheckNodePort"), ""));
+    }
     if port != 0 && !needs_health_port(object) {
         let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         errors.push(FieldError::invalid(&spec.child("healthCheckNodePort"), port, why));
