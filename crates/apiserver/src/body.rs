@@ -84,6 +84,10 @@ pub fn shown(bytes: &[u8]) -> String {
     const LEN_MAX: usize = 30;
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
+    if !text.is_empty() && !text.starts_with('{') {
+        let hex: String = bytes.iter().take(LEN_MAX).map(|byte| format!("{byte:02x}")).collect();
+        return if bytes.len() > LEN_MAX { format!("{hex} ...") } else { hex };
+    }
     match text.char_indices().nth(LEN_MAX) {
         None if text.is_empty() => "<empty>".to_owned(),
         None => text.to_owned(),

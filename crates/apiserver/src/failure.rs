@@ -126,7 +126,12 @@ impl Failure {
 
     /// `ConfigMap "x" is invalid: …` with one cause for each error. `kind` is the object's kind, not its resource.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
-        let list = errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut list = Vec::new();
+        for text in errors.iter().map(ToString::to_string) {
+            if !list.contains(&text) {
+                list.push(text);
+            }
+        }
         let text = match list.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

@@ -113,7 +113,11 @@ impl ListOptions {
             field_selector: text("fieldSelector"),
             limit: number(query, "limit")?.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
             continue_token: text("continue"),
-            resource_version: resource_version(query.first("resourceVersion"))?,
+            resource_version: resource_version(query.first("resourceVersion")).map_err(|failure| {
+                // a watch is refused by a deeper layer
+                let text = failure.message.trim_start_matches("invalid resource version: ").to_owned();
+                if watch { Failure::new(500, "", text) } else { failure }
+            })?,
             version_match: version_match(query)?,
             timeout_seconds: number(query, "timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
             bookmarks: query.flag("allowWatchBookmarks"),
@@ -162,6 +166,8 @@ impl ListOptions {
                 errors.push(FieldError::forbidden(&path, detail));
             }
             (Some(_), Some(VersionMatch::Exact)) => {
+                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                errors.push(FieldError::forbidden(&path, detail));
                 let shown = "Exact";
                 errors.push(FieldError::not_supported(&path, shown, &["NotOlderThan"]));
             }

@@ -18,14 +18,17 @@ use crate::field::{FieldError, Path};
 
 /// The answer when what a JSON or merge patch makes of an object is no such object any more.
 pub fn undecodable(patched: &Value, why: &str) -> Failure {
-    let shown = patched.as_str().map_or_else(|| patched.to_string(), str::to_owned);
+    not_an_object(patched.to_string(), why)
+}
+
+/// The same for a strategic merge patch, where Kubernetes shows the patch and not the result.
+pub fn undecodable_strategic(patch: &Value, why: &str) -> Failure {
+    not_an_object(typed::show::plain(patch), why)
+}
+
+fn not_an_object(shown: String, why: &str) -> Failure {
     let error = FieldError::invalid(&Path::new("patch"), shown, why);
-    let mut failure = Failure::invalid("", "", "", &[error]);
-    // Kubernetes names nothing here: the object was never decoded.
-    if let Some(details) = &mut failure.details {
-        details.kind.clear();
-    }
-    failure
+    Failure::invalid("", "", "", &[error])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::builtin;
 use crate::crd::{self, CustomKind, Scale, Version};
+use crate::failure::Failure;
 use crate::field::FieldError;
 use crate::patch::apply::{Target, reset_fields};
 use crate::schema::{self, Schema};
@@ -128,6 +129,12 @@ impl ResourceType {
             prefix: prefix(&definition.group, &definition.plural),
             behaviour: Behaviour::Custom(Arc::new(custom)),
         }
+    }
+
+    /// The refusal of an object of this type. Both groups of Event are one to Kubernetes here.
+    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Failure {
+        let group = if self.is_other_event() { "" } else { &self.group };
+        Failure::invalid(group, &self.kind, name, errors)
     }
 
     /// `group/version`, or the version alone for core.

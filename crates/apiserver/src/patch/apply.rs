@@ -3,6 +3,7 @@
 mod conflict;
 mod last_applied;
 mod owners;
+mod scale;
 mod track;
 mod zero;
 
@@ -17,6 +18,7 @@ use super::typed::{Shape, validate};
 use crate::failure::{Failure, Result};
 use crate::schema::Schema;
 use conflict::Conflict;
+pub use scale::track_scale;
 pub use track::track_update;
 use track::{stamp, strip_meta, tidy_metadata, update_owners};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::json::type_name as json_type;
-use super::typed::{item, show};
+use super::typed::show;
 use crate::failure::{Failure, Result};
 use crate::schema::Schema;
 
@@ -46,7 +46,9 @@ fn no_merge_key(item: &Value, key: &str) -> Failure {
 }
 
 fn bad_type(expected: &str, actual: &Value) -> Failure {
-    unclear(format!("expected a {expected}, but received a {}", show::type_name(actual)))
+    // Go has no name for the type of nothing.
+    let actual = if actual.is_null() { "%!s(<nil>)" } else { show::type_name(actual) };
+    unclear(format!("expected a {expected}, but received a {actual}"))
 }
 
 fn unknown_directive(directive: &Value, patch: &Fields) -> Failure {
@@ -162,15 +164,18 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<()> {
     Ok(())
 }
 
-/// Whether two list items are the same one.
-fn same_item(a: &Value, b: &Value, key: Option<&str>) -> bool {
-    match key {
-        Some(key) => match (a.get(key), b.get(key)) {
-            (Some(a), Some(b)) => item::same(a, b),
-            (None, None) => true,
-            _ => false,
-        },
-        None => item::same(a, b),
+/// What tells list items apart, as text: equal for equal values, and 1 equals 1.0.
+fn identity(item: &Value, key: Option<&str>) -> String {
+    let value = match key {
+        Some(key) => item.get(key).unwrap_or(&Value::Null),
+        None => item,
+    };
+    match value {
+        Value::Number(number) if number.is_f64() => number
+            .as_f64()
+            .filter(|float| float.fract() == 0.0)
+            .map_or(number.to_string(), |float| format!("{float:.0}")),
+        other => other.to_string(),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::authn::{Claims, Found, Identity, Reference, TokenError, impersonation
 use crate::authz::{Action, User, forbidden};
 use crate::body;
 use crate::failure::{Failure, Result};
-use crate::media::Accepted;
+use crate::media::{Accepted, Encoding};
 use crate::request::{Query, RequestInfo};
 use crate::response::{self, Answer};
 
@@ -46,13 +46,27 @@ where
         Ok(answer) => answer,
         Err(failure) => {
             trail.reason = failure.reason;
-            response::failure(&failure)
+            refused(&failure, &parts)
         }
     };
     if let Ok(value) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert("audit-id", value);
     }
     audit(server, &id, &parts, &info, &trail, answer.status().as_u16()).await;
+    answer
+}
+
+/// A refusal, in the encoding the client wants.
+fn refused(failure: &Failure, request: &Parts) -> Answer {
+    let mut answer = response::failure(failure);
+    let yaml = Accepted::negotiate(&request.headers).is_ok_and(|accepted| accepted.encoding == Encoding::Yaml);
+    if yaml && !failure.plain {
+        let headers = std::mem::take(answer.headers_mut());
+        answer = response::value(failure.code, &failure.to_status(), Encoding::Yaml);
+        answer.headers_mut().extend(headers.into_iter().filter(|(name, _)| {
+            name.as_ref().is_some_and(|name| *name == http::header::RETRY_AFTER)
+        }));
+    }
     answer
 }
 

@@ -140,7 +140,7 @@ fn validate(call: &Call<'_>, object: &Value) -> Result<()> {
             "" => metadata::generate_name(object),
             name => name,
         };
-        Err(Failure::invalid(&kind.group, &kind.kind, name, &errors))
+        Err(kind.invalid(name, &errors))
     }
 }
 

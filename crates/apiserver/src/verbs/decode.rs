@@ -8,7 +8,7 @@ use crate::field::{FieldError, Path};
 use crate::metadata;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::resource::ResourceType;
-use crate::{body, patch, schema};
+use crate::{body, schema};
 
 /// Decodes and checks a body that should hold an object of the call's type.
 pub fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
@@ -27,16 +27,15 @@ pub fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
     Ok(object)
 }
 
-/// Checks what a patch made of an object; `shown` is what errors show of it.
+/// Checks what a patch made of an object; `refuse` words a refusal, given the object and the reason.
 pub fn patched(
     call: &Call<'_>,
     options: &WriteOptions,
     mut object: Value,
     duplicates: Vec<String>,
-    shown: impl Fn(&Value) -> Value,
+    refused: impl Fn(&Value, &str) -> Failure,
 ) -> Result<Value> {
     let kind = &call.kind;
-    let refused = |object: &Value, why: &str| patch::undecodable(&shown(object), why);
     if object["kind"] != kind.kind.as_str() || object["apiVersion"] != kind.api_version() {
         let wanted = format!("{}/{}, Kind={}", kind.group, kind.version, kind.kind);
         return Err(refused(&object, &format!("the object is not of type {wanted}")));
@@ -44,8 +43,8 @@ pub fn patched(
     if let Some(why) = wrong_types(kind, &object) {
         return Err(refused(&object, &why));
     }
-    let before = shown(&object);
-    known_fields(call, options, &mut object, duplicates).map_err(|why| patch::undecodable(&before, &why))?;
+    let before = object.clone();
+    known_fields(call, options, &mut object, duplicates).map_err(|why| refused(&before, &why))?;
     kind.default(&mut object);
     Ok(object)
 }

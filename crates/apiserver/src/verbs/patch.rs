@@ -29,11 +29,15 @@ pub async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
             Content::MergePatch => patch::merge::apply(old, &decoded.value, checked)?,
             _ => patch::strategic::apply(&schema, old, &decoded.value)?,
         };
-        let shown = |object: &Value| match content {
-            Content::StrategicPatch => go_map(&decoded.value).into(),
-            _ => object.to_string().into(),
+        let refused = |object: &Value, why: &str| match content {
+            Content::StrategicPatch => patch::undecodable_strategic(&decoded.value, why),
+            _ => patch::undecodable(object, why),
         };
-        let object = decode::patched(call, &options, object, decoded.duplicates.clone(), shown)?;
+        let mut noted = decoded.duplicates.clone();
+        if content == Content::JsonPatch {
+            noted.extend(patch::json::unknown_fields(&decoded.value));
+        }
+        let object = decode::patched(call, &options, object, noted, refused)?;
         check_identity(call, &object)?;
         Ok(Change { object, applied: false })
     })
@@ -115,18 +119,4 @@ async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<An
         Ok(Change { object, applied: true })
     })
     .await
-}
-
-/// A value as Go prints a map.
-fn go_map(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let entries: Vec<String> = fields.iter().map(|(key, value)| format!("{key}:{}", go_map(value))).collect();
-            format!("map[{}]", entries.join(" "))
-        }
-        Value::Array(items) => format!("[{}]", items.iter().map(go_map).collect::<Vec<_>>().join(" ")),
-        Value::String(text) => text.clone(),
-        Value::Null => "<nil>".to_owned(),
-        other => other.to_string(),
-    }
 }

@@ -194,6 +194,9 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     if let (Some(managed), Some(meta)) = (managed, metadata::metadata_mut(&mut object)) {
         meta.insert("managedFields".to_owned(), managed);
     }
+    if part == Part::Scale {
+        drop_scale_times(&mut object);
+    }
     keep_times_if_unchanged(old, &mut object);
     if let Some(meta) = metadata::metadata_mut(&mut object) {
         create::drop_empty(meta);
@@ -208,7 +211,18 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     if errors.is_empty() {
         Ok(object)
     } else {
-        Err(Failure::invalid(&kind.group, &kind.kind, &call.info.name, &errors))
+        Err(kind.invalid(&call.info.name, &errors))
+    }
+}
+
+/// Kubernetes writes no time for fields that a scale changed.
+fn drop_scale_times(object: &mut Value) {
+    for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
+        if entry["subresource"] == "scale"
+            && let Some(entry) = entry.as_object_mut()
+        {
+            entry.remove("time");
+        }
     }
 }
 

@@ -53,7 +53,9 @@ fn any_set() -> impl Strategy<Value = FieldSet> {
     ];
     prop::collection::vec(prop::collection::vec(element, 1..4), 0..8).prop_map(|paths| {
         let mut set = FieldSet::new();
-        paths.iter().for_each(|path| set.insert(path));
+        for path in &paths {
+            set.insert(path);
+        }
         set
     })
 }

@@ -38,6 +38,19 @@ fn what_is_no_patch_is_refused() {
     check(json!([1]), false, 422, long);
 }
 
+#[test]
+fn what_a_patch_breaks_is_shown() {
+    let failure = crate::patch::undecodable_strategic(
+        &json!({"metadata": {"finalizers": "x"}}),
+        "cannot restore slice from string",
+    );
+    let message =
+        " \"\" is invalid: patch: Invalid value: \"map[metadata:map[finalizers:x]]\": cannot restore slice from string";
+    assert_eq!((failure.code, failure.message.as_str()), (422, message));
+    let details = failure.to_status()["details"].clone();
+    assert_eq!(details.as_object().unwrap().keys().collect::<Vec<_>>(), ["causes"]);
+}
+
 fn object() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(Value::Null), (0..3).prop_map(Value::from)];
     let value = leaf.prop_recursive(3, 16, 3, |inner| {

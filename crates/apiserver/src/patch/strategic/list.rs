@@ -1,8 +1,10 @@
 //! Merging two lists.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
-use super::{DIRECTIVE, Node, bad_type, merge_map, no_merge_key, order, same_item, unclear, unknown_directive};
+use super::{DIRECTIVE, Node, bad_type, identity, merge_map, no_merge_key, order, unclear, unknown_directive};
 use crate::failure::{Failure, Result};
 use crate::patch::typed::show;
 use crate::schema::Link;
@@ -30,15 +32,12 @@ fn merge(
     }
     if !holds_objects(&[&original, &patch])? {
         if deletes {
-            let gone = |item: &Value| patch.iter().any(|other| same_item(item, other, None));
-            return Ok(original.into_iter().filter(|item| !gone(item)).collect());
+            let gone = patch.iter().map(|item| identity(item, None)).collect::<HashSet<_>>();
+            return Ok(original.into_iter().filter(|item| !gone.contains(&identity(item, None))).collect());
         }
-        let mut merged: Vec<Value> = Vec::new();
-        for item in original.iter().chain(&patch) {
-            if !merged.iter().any(|other| same_item(item, other, None)) {
-                merged.push(item.clone());
-            }
-        }
+        let mut seen = HashSet::new();
+        let all = original.iter().chain(&patch);
+        let merged = all.filter(|item| seen.insert(identity(item, None))).cloned().collect();
         return order::arrange(merged, &patch, &original, key);
     }
     let Some(key) = key else {
@@ -74,6 +73,7 @@ pub(super) fn holds_objects(lists: &[&[Value]]) -> Result<bool> {
 /// Deletes what the patch deletes; the rest of the patch is what to merge.
 fn follow_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>)> {
     let mut rest = Vec::new();
+    let mut gone = HashSet::new();
     let mut replace = false;
     for item in patch {
         let Some(directive) = item.get(DIRECTIVE) else {
@@ -82,8 +82,8 @@ fn follow_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> 
         };
         match directive.as_str() {
             Some("delete") => {
-                let value = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
-                original.retain(|other| !other.get(key).is_some_and(|found| same_item(found, value, None)));
+                item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
+                gone.insert(identity(&item, Some(key)));
             }
             Some("replace") => replace = true,
             Some("merge") => return Err(unclear("merging lists cannot yet be specified in the patch")),
@@ -93,19 +93,27 @@ fn follow_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> 
             }
         }
     }
+    original.retain(|item| item.get(key).is_none() || !gone.contains(&identity(item, Some(key))));
     Ok(if replace { (rest, Vec::new()) } else { (original, rest) })
 }
 
 fn merge_items(mut original: Vec<Value>, patch: Vec<Value>, items: &Node, key: &str) -> Result<Vec<Value>> {
+    let mut places = HashMap::new();
+    for (at, item) in original.iter().enumerate().filter(|(_, item)| item.get(key).is_some()) {
+        places.entry(identity(item, Some(key))).or_insert(at);
+    }
     for item in patch {
-        let value = item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
-        let found = original.iter_mut().find(|other| other.get(key).is_some_and(|it| same_item(it, value, None)));
-        match (found, item) {
+        item.get(key).ok_or_else(|| no_merge_key(&item, key))?;
+        let name = identity(&item, Some(key));
+        match (places.get(&name).and_then(|at| original.get_mut(*at)), item) {
             (Some(Value::Object(found)), Value::Object(patch)) => {
                 *found = merge_map(std::mem::take(found), patch, items)?;
             }
             (Some(other), _) => return Err(bad_type("map[string]interface {}", other)),
-            (None, item) => original.push(item),
+            (None, item) => {
+                places.insert(name, original.len());
+                original.push(item);
+            }
         }
     }
     Ok(original)
