@@ -22,25 +22,16 @@ use crate::settings::{self, Flags};
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a hub and its clusters in this process
     Up(up::Up),
-    /// Apply manifests to an API server
     Apply(apply::Apply),
-    /// Show objects
     Get(get::Get),
-    /// Delete objects
     Delete(delete::Delete),
-    /// Follow changes of objects
     Watch(watch::Watch),
-    /// Make, inspect and renew certificates
     #[command(subcommand)]
     Pki(pki::Pki),
-    /// Show configuration
     #[command(subcommand)]
     Config(config::Config),
-    /// Show the version
     Version(version::Version),
-    /// Write a completion script for a shell to stdout
     Completions(completions::Completions),
 }
 

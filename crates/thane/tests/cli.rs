@@ -203,3 +203,68 @@ fn a_reader_that_leaves_is_no_error() {
     let output = Command::new("bash").current_dir(place.path()).args(["-c", &script]).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A running `thane up`, stopped when dropped.
+struct Running {
+    child: std::process::Child,
+}
+
+impl Running {
+    /// Starts it on free ports and waits until it says that it is up.
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("thane"));
+        command.current_dir(place.path()).args(["up", "--ephemeral-ports"]).args(arguments);
+        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut lines = std::io::BufRead::lines(stderr).map(Result::unwrap);
+        let up = lines.by_ref().any(|line| line.contains("kubectl --kubeconfig"));
+        // What follows must be read, or the process would wait for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        assert!(up, "it ended before it was up");
+        Self { child }
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        let signalled = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).output().unwrap();
+        assert!(signalled.status.success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn up_serves_an_api_for_the_hub_and_each_cluster() {
+    let place = Place::new();
+    let running = Running::start(&place, &["--clusters", "2"]);
+    place.write("object.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata: {a: b}\n");
+    let get = |context: &str| place.run(&["get", "configmap", "kept", "--context", context, "-o", "json"]);
+    assert_eq!(
+        stdout(&place.run(&["apply", "-f", "object.yaml", "--context", "cluster-2"])),
+        "configmap/kept applied\n"
+    );
+    let object: serde_json::Value = serde_json::from_str(&stdout(&get("cluster-2"))).unwrap();
+    assert_eq!(object["data"]["a"], "b");
+    for other in ["hub", "cluster-1"] {
+        assert_eq!(get(other).status.code(), Some(1), "{other} must have data of its own");
+    }
+    let endpoints = std::fs::read(place.path().join(".thane/endpoints.json")).unwrap();
+    let endpoints: serde_json::Value = serde_json::from_slice(&endpoints).unwrap();
+    assert!(endpoints["api"].as_str().unwrap().starts_with("https://127.0.0.1:"), "{endpoints}");
+
+    let second = place.run(&["up", "--ephemeral-ports"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("THANE-1005"));
+
+    assert_eq!(running.stop(), Some(0));
+    let again = Running::start(&place, &["--clusters", "2"]);
+    stdout(&get("cluster-2"));
+    stdout(&place.run(&["delete", "-f", "object.yaml", "--context", "cluster-2"]));
+    assert_eq!(get("cluster-2").status.code(), Some(1));
+    assert_eq!(again.stop(), Some(0));
+}

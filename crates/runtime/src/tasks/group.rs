@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub(super) struct Group {
     token: CancellationToken,
     tracker: TaskTracker,
     failures: mpsc::Sender<Failure>,
+    // Set before the token is cancelled: children stop first, and a task may end with them.
+    stopping: AtomicBool,
     state: Mutex<State>,
     // Strong, so that a group without tasks of its own still leads to its children.
     _parent: Option<Arc<Group>>,
@@ -56,7 +59,8 @@ impl Group {
         parent: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let tracker = TaskTracker::new();
-        Arc::new(Self { path, token, tracker, failures, state: Mutex::default(), _parent: parent })
+        let (stopping, state) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { path, token, tracker, failures, stopping, state, _parent: parent })
     }
 
     pub(super) fn child(self: &Arc<Self>, name: &str) -> Arc<Self> {
@@ -112,7 +116,10 @@ impl Group {
         match outcome.map(O::into_error) {
             Err(panic) => Some(Cause::Panic(message(&*panic))),
             Ok(Some(error)) => Some(Cause::Error(error)),
-            Ok(None) => (essential && !self.token.is_cancelled()).then_some(Cause::Ended),
+            Ok(None) => {
+                let asked = self.token.is_cancelled() || self.stopping.load(Ordering::Acquire);
+                (essential && !asked).then_some(Cause::Ended)
+            }
         }
     }
 
@@ -140,6 +147,7 @@ impl Group {
 
     pub(super) fn shutdown(&self, deadline: Instant) -> BoxFuture<'_, Vec<String>> {
         Box::pin(async move {
+            self.stopping.store(true, Ordering::Release);
             let mut late = Vec::new();
             for child in self.children().into_iter().rev() {
                 late.extend(child.shutdown(deadline).await);

@@ -64,6 +64,8 @@ async fn an_essential_task_may_end_once_asked_to() {
     let (root, mut supervisor) = Tasks::root("root");
     let tasks = root.clone();
     root.spawn_essential("listener", async move { tasks.cancelled().await });
+    let connections = root.child("connections");
+    root.spawn_essential("ends with its child", async move { connections.cancelled().await });
     root.spawn("other", async { Err::<(), _>(anyhow::anyhow!("not essential")) });
     assert!(root.shutdown(Duration::from_secs(30)).await.is_empty());
     drop(root);
