@@ -54,3 +54,13 @@ impl Target for crate::peer::KubeApiServer {
         crate::peer::KubeApiServer::endpoint(self)
     }
 }
+
+impl Target for crate::peer::Thane {
+    fn name(&self) -> &'static str {
+        "thane"
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        crate::peer::Thane::endpoint(self)
+    }
+}

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -62,13 +63,21 @@ impl Drop for Guarded {
         // The group may have ended by itself; there is nobody left to tell.
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.guard.wait();
+        // Ports and files are free only when the last of the group is gone; nobody announces that.
+        for _ in 0..500 {
+            if self.members().is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
 fn in_group(pid: u32, group: &str) -> bool {
     // Fields after the parenthesised name: state, parent, group.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(2)) == Some(group)
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    fields.next().is_some_and(|state| state != "Z") && fields.nth(1) == Some(group)
 }
 
 fn is_shell(pid: u32) -> bool {
@@ -78,8 +87,6 @@ fn is_shell(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -88,9 +95,13 @@ mod tests {
         let mut guarded =
             Guarded::start(Path::new("sleep"), &["600".to_owned()], &folder.path().join("log"), None).unwrap();
         assert!(guarded.running());
-        let group = guarded.group;
+        let started = (0..500).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            guarded.members().first().copied()
+        });
+        let group = guarded.group.as_raw_nonzero().to_string();
         drop(guarded);
-        assert!(rustix::process::test_kill_process_group(group).is_err());
+        assert!(!in_group(started.unwrap(), &group));
     }
 
     #[test]
