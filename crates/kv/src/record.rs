@@ -54,9 +54,8 @@ pub(crate) fn encode_entry(buffer: &mut Vec<u8>, entry: &Entry) {
     buffer.extend_from_slice(&entry.value);
 }
 
-/// Replaces the content of `buffer` with the log record of one revision.
+/// Appends the log record of one revision to `buffer`.
 pub(crate) fn encode_changes(buffer: &mut Vec<u8>, log_bytes: u64, events: &[Arc<Event>]) {
-    buffer.clear();
     buffer.extend_from_slice(&log_bytes.to_le_bytes());
     put_number(buffer, events.len() as u64);
     for event in events {

@@ -1,5 +1,6 @@
 //! The tables of the file and how the engine writes them.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,20 +30,50 @@ pub(super) struct Tables<'t> {
     txn: &'t WriteTransaction,
     current: Table<'t, &'static [u8], &'static [u8]>,
     log: Table<'t, Revision, &'static [u8]>,
-    buffer: &'t mut Vec<u8>,
+    buffers: &'t mut Buffers,
     dirty: bool,
 }
 
+/// Memory that is used again from batch to batch.
+#[derive(Default)]
+pub(super) struct Buffers {
+    entry: Vec<u8>,
+    /// Log records that are not in the table yet, one after the other.
+    tail: Vec<u8>,
+    /// Their revisions and where they end.
+    ends: Vec<(Revision, usize)>,
+}
+
 impl<'t> Tables<'t> {
-    pub(super) fn open(txn: &'t WriteTransaction, buffer: &'t mut Vec<u8>) -> Result<Self, Fault> {
+    pub(super) fn open(txn: &'t WriteTransaction, buffers: &'t mut Buffers) -> Result<Self, Fault> {
         let current = txn.open_table(CURRENT).map_err(fault)?;
         let log = txn.open_table(LOG).map_err(fault)?;
-        Ok(Self { txn, current, log, buffer, dirty: false })
+        Ok(Self { txn, current, log, buffers, dirty: false })
     }
 
-    /// Whether there is something to commit.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.dirty
+    /// Writes what is held back and tells whether there is something to commit.
+    pub(super) fn finish(mut self) -> Result<bool, Fault> {
+        self.flush()?;
+        Ok(self.dirty)
+    }
+
+    /// Puts the log records of the batch into their table, all at once because that is far cheaper.
+    fn flush(&mut self) -> Result<(), Fault> {
+        let Buffers { tail, ends, .. } = &mut *self.buffers;
+        let mut start = 0;
+        if let [(revision, _)] = ends[..] {
+            self.log.insert(revision, tail.as_slice()).map_err(fault)?;
+        } else if !ends.is_empty() {
+            let mut cursor = self.log.upper_bound_mut(Bound::<Revision>::Unbounded).map_err(fault)?;
+            for (revision, end) in ends.iter() {
+                cursor.insert_before(*revision, &tail[start..*end]).map_err(fault)?;
+                start = *end;
+            }
+            cursor.close().map_err(fault)?;
+        }
+        tail.clear();
+        ends.clear();
+        Ok(())
     }
 }
 
@@ -71,8 +102,8 @@ impl Space for Tables<'_> {
 
     fn set(&mut self, entry: &Entry) -> Result<(), Fault> {
         self.dirty = true;
-        encode_entry(self.buffer, entry);
-        self.current.insert(&*entry.key, self.buffer.as_slice()).map_err(fault)?;
+        encode_entry(&mut self.buffers.entry, entry);
+        self.current.insert(&*entry.key, self.buffers.entry.as_slice()).map_err(fault)?;
         Ok(())
     }
 
@@ -84,12 +115,14 @@ impl Space for Tables<'_> {
 
     fn append(&mut self, revision: Revision, log_bytes: u64, events: &[Arc<Event>]) -> Result<(), Fault> {
         self.dirty = true;
-        encode_changes(self.buffer, log_bytes, events);
-        self.log.insert(revision, self.buffer.as_slice()).map_err(fault)?;
+        let Buffers { tail, ends, .. } = &mut *self.buffers;
+        encode_changes(tail, log_bytes, events);
+        ends.push((revision, tail.len()));
         Ok(())
     }
 
     fn trim(&mut self, through: Revision, budget: usize) -> Result<bool, Fault> {
+        self.flush()?;
         let first = match self.log.first().map_err(fault)? {
             Some((first, _)) => first.value(),
             None => return Ok(false),

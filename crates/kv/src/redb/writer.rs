@@ -11,7 +11,7 @@ use redb::Database;
 use tokio::sync::{oneshot, watch as signal};
 
 use super::Shared;
-use super::space::{Tables, fault};
+use super::space::{Buffers, Tables, fault};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::metrics::gauge;
@@ -80,7 +80,7 @@ pub(super) struct Writer {
     requests: Receiver<Request>,
     batch: Vec<Request>,
     answers: Vec<Answer>,
-    buffer: Vec<u8>,
+    buffers: Buffers,
     last_batch: usize,
     stop: signal::Sender<bool>,
     lock: File,
@@ -105,7 +105,7 @@ impl Writer {
             requests,
             batch: Vec::new(),
             answers: Vec::new(),
-            buffer: Vec::new(),
+            buffers: Buffers::default(),
             last_batch: 0,
             stop,
             lock,
@@ -217,16 +217,14 @@ impl Writer {
         let started = Instant::now();
         let requests = self.batch.len();
         let txn = database.begin_write().map_err(fault)?;
-        let mut tables = Tables::open(&txn, &mut self.buffer)?;
+        let mut tables = Tables::open(&txn, &mut self.buffers)?;
         self.engine.expire(&mut tables, now, EXPIRE_LEASES)?;
         for request in self.batch.drain(..) {
             self.answers.push(apply(&mut self.engine, &mut tables, request, now)?);
         }
         let trim = if requests == 0 { TRIM_IDLE } else { TRIM_BUSY.max(2 * requests) };
         self.engine.maintain(&mut tables, now, trim)?;
-        let dirty = tables.is_dirty();
-        drop(tables);
-        if !dirty {
+        if !tables.finish()? {
             return txn.abort().map_err(fault);
         }
         txn.commit().map_err(fault)?;
