@@ -5,4 +5,5 @@ pub mod builtin;
 pub mod crd;
 pub mod failure;
 pub mod field;
+pub mod openapi;
 pub mod schema;
