@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents: what `kubectl explain`, client validation and server-side apply read.
+//! Documents in `OpenAPI` v3: what `kubectl explain`, client validation and server-side apply read.
 
 mod paths;
 mod schemas;

@@ -79,7 +79,7 @@ pub struct Column {
     pub name: String,
     /// `integer`, `number`, `string`, `boolean` or `date`.
     pub kind: String,
-    /// OpenAPI format.
+    /// Format of the value, such as `int32`.
     pub format: String,
     /// Text for people.
     pub description: String,

@@ -7,8 +7,8 @@ use super::*;
 fn apply(base: &Value, patch: &Value) -> Value {
     let mut crd = base.clone();
     for step in patch.as_array().unwrap() {
-        let path = step["path"].as_str().unwrap();
-        let (parent, key) = path.rsplit_once('/').unwrap();
+        let at = step["path"].as_str().unwrap();
+        let (parent, key) = at.rsplit_once('/').unwrap();
         let parent = crd.pointer_mut(parent).unwrap();
         if step["remove"] == json!(true) {
             parent.as_object_mut().unwrap().remove(key);

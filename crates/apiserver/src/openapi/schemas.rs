@@ -123,7 +123,7 @@ fn add_builtin(definition: &str, all: &mut Map<String, Value>) {
     }
 }
 
-/// A definition in the dialect of OpenAPI v3, with what is known of how it merges.
+/// A definition in the dialect of `OpenAPI` v3, with what is known of how it merges.
 fn translated(name: &str, raw: Value) -> Value {
     let short = name.rsplit('.').next().unwrap_or_default();
     let description = raw.get("description").cloned().unwrap_or_default();
@@ -188,7 +188,7 @@ fn with_facts(definition: &str, field: &str, child: &mut Value) {
     }
 }
 
-/// References point into the document; beside other keywords they are wrapped, as OpenAPI v3.0 wants.
+/// References point into the document; beside other keywords they are wrapped, as `OpenAPI` v3.0 wants.
 fn references(raw: Value) -> Value {
     match raw {
         Value::Object(mut map) => {
