@@ -17,17 +17,27 @@ pub struct Virtual {
     pub kind: &'static str,
     /// Lives in a namespace.
     pub namespaced: bool,
+    /// Name of its OpenAPI definition.
+    pub definition: &'static str,
 }
 
 /// All of them; each only knows `create` and version v1.
 pub const VIRTUAL: &[Virtual] = &[
-    Virtual { group: "", plural: "bindings", singular: "binding", kind: "Binding", namespaced: true },
+    Virtual {
+        group: "",
+        plural: "bindings",
+        singular: "binding",
+        kind: "Binding",
+        namespaced: true,
+        definition: "io.k8s.api.core.v1.Binding",
+    },
     Virtual {
         group: "authentication.k8s.io",
         plural: "selfsubjectreviews",
         singular: "selfsubjectreview",
         kind: "SelfSubjectReview",
         namespaced: false,
+        definition: "io.k8s.api.authentication.v1.SelfSubjectReview",
     },
     Virtual {
         group: "authentication.k8s.io",
@@ -35,6 +45,7 @@ pub const VIRTUAL: &[Virtual] = &[
         singular: "tokenreview",
         kind: "TokenReview",
         namespaced: false,
+        definition: "io.k8s.api.authentication.v1.TokenReview",
     },
     Virtual {
         group: "authorization.k8s.io",
@@ -42,6 +53,7 @@ pub const VIRTUAL: &[Virtual] = &[
         singular: "localsubjectaccessreview",
         kind: "LocalSubjectAccessReview",
         namespaced: true,
+        definition: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
     },
     Virtual {
         group: "authorization.k8s.io",
@@ -49,6 +61,7 @@ pub const VIRTUAL: &[Virtual] = &[
         singular: "selfsubjectaccessreview",
         kind: "SelfSubjectAccessReview",
         namespaced: false,
+        definition: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
     },
     Virtual {
         group: "authorization.k8s.io",
@@ -56,6 +69,7 @@ pub const VIRTUAL: &[Virtual] = &[
         singular: "selfsubjectrulesreview",
         kind: "SelfSubjectRulesReview",
         namespaced: false,
+        definition: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
     },
     Virtual {
         group: "authorization.k8s.io",
@@ -63,6 +77,7 @@ pub const VIRTUAL: &[Virtual] = &[
         singular: "subjectaccessreview",
         kind: "SubjectAccessReview",
         namespaced: false,
+        definition: "io.k8s.api.authorization.v1.SubjectAccessReview",
     },
 ];
 

@@ -60,9 +60,11 @@ pub struct Custom {
     pub stored: Arc<Schema>,
     /// The schemas of the other versions, by `group/version`.
     pub other_versions: Vec<(String, Arc<Schema>)>,
-    /// Objects written after this revision were pruned and defaulted by this very schema. Others are when they are
-    /// read; with several versions all are.
-    pub settled_after: Option<u64>,
+    /// The revision of the definition.
+    pub revision: u64,
+    /// There is no other version, so that objects written after `revision` were pruned and defaulted by this very
+    /// schema. Others are when they are read.
+    pub alone: bool,
 }
 
 impl ResourceType {
@@ -105,7 +107,8 @@ impl ResourceType {
                         other_versions: others
                             .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
                             .collect(),
-                        settled_after: (versions.len() == 1).then_some(revision),
+                        revision,
+                        alone: versions.len() == 1,
                     },
                 )
             })
@@ -217,7 +220,7 @@ impl ResourceType {
     pub fn changes_on_read(&self, revision: u64) -> bool {
         match &self.behaviour {
             Behaviour::Builtin(_) => self.is_other_event(),
-            Behaviour::Custom(custom) => custom.settled_after.is_none_or(|since| revision <= since),
+            Behaviour::Custom(custom) => !custom.alone || revision <= custom.revision,
         }
     }
 

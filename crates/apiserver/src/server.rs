@@ -1,5 +1,6 @@
 //! The API server: one request from its bytes to its answer.
 
+mod documents;
 mod paths;
 mod pipeline;
 mod resources;
@@ -21,8 +22,8 @@ use crate::catalog::Catalog;
 use crate::encryption::Encryption;
 use crate::inflight::{InFlight, Limits};
 use crate::objects::Objects;
-use crate::openapi::Documents;
 use crate::response::Answer;
+use documents::Documents;
 
 /// What can be chosen.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! The JSONPath subset of printer columns, scale paths and selectable fields.
+//! The `JSONPath` subset of printer columns, scale paths and selectable fields.
 
 use serde_json::Value;
 
@@ -170,12 +170,11 @@ fn closing(text: &str) -> Option<usize> {
             _ if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
             (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') if depth == 0 => return Some(at),
             (None, ']') => depth -= 1,
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     None

@@ -7,8 +7,8 @@ use super::*;
 fn apply(base: &Value, patch: &Value) -> Value {
     let mut crd = base.clone();
     for step in patch.as_array().unwrap() {
-        let path = step["path"].as_str().unwrap();
-        let (parent, key) = path.rsplit_once('/').unwrap();
+        let at = step["path"].as_str().unwrap();
+        let (parent, key) = at.rsplit_once('/').unwrap();
         let parent = crd.pointer_mut(parent).unwrap();
         if step["remove"] == json!(true) {
             parent.as_object_mut().unwrap().remove(key);
@@ -123,8 +123,8 @@ fn the_compiled_form_has_what_serving_needs() {
     let object =
         json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}, "spec": {"count": -1, "list": ["a", "b"]}});
     let now = "2024-01-01T00:05:30Z".parse().unwrap();
-    let cells = version.columns.iter().map(|column| column.cell(&object, now)).collect::<Vec<_>>();
-    assert_eq!(cells, [json!(-1), json!("5m30s"), json!("[\"a\",\"b\"]")]);
+    let cells = version.printer.cells(&object, now);
+    assert_eq!(cells, [json!(""), json!(-1), json!("5m30s"), json!("[\"a\",\"b\"]")]);
     assert_eq!(
         version.scale_errors(&object, false).iter().map(ToString::to_string).collect::<Vec<_>>(),
         [".spec.count: Invalid value: -1: should be a non-negative integer"]

@@ -1,4 +1,4 @@
-//! A schema tree from the `openAPIV3Schema` of a CustomResourceDefinition.
+//! A schema tree from the `openAPIV3Schema` of a custom resource definition.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -128,7 +128,7 @@ fn is_numeric(format: &str) -> bool {
     matches!(format, "int32" | "int64" | "float" | "double")
 }
 
-/// The type an OpenAPI type name stands for.
+/// The type a type name of `OpenAPI` stands for.
 pub fn type_of(name: &str) -> Option<Type> {
     Some(match name {
         "object" => Type::Object,

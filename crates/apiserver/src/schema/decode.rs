@@ -14,7 +14,7 @@ pub fn decode_errors(kind: &str, version: &str, schema: &Schema, value: &Value) 
     Some(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
 }
 
-/// What Go says of metadata that is no ObjectMeta.
+/// What Go says of metadata that is no `ObjectMeta`.
 pub fn object_meta_error(metadata: &Value) -> Option<String> {
     first(&builtin::object_meta(), metadata)
 }
@@ -101,7 +101,7 @@ impl Walk {
         let is_struct = schema.additional.is_none();
         let before = self.owner.clone();
         if is_struct && let Some(name) = schema.rules.as_ref().and_then(|rules| rules.go_type.as_deref()) {
-            self.owner = name.rsplit('.').next().unwrap_or_default().to_owned();
+            name.rsplit('.').next().unwrap_or_default().clone_into(&mut self.owner);
         }
         for (key, child) in map {
             let Some(node) = schema.field(key) else { continue };

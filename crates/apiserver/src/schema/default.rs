@@ -33,7 +33,9 @@ pub fn default(schema: &Schema, value: &mut Value) {
         Value::Array(items) => {
             if let Some(link) = &schema.items {
                 let node = link.get();
-                items.iter_mut().for_each(|item| entry(&node, item));
+                for item in items.iter_mut() {
+                    entry(&node, item);
+                }
             }
         }
         _ => {}

@@ -99,7 +99,7 @@ fn is_match(regex: &Lazy, text: &str) -> bool {
 }
 
 fn is_request_uri(text: &str) -> bool {
-    if text.is_empty() || text.chars().any(|c| c.is_control()) {
+    if text.is_empty() || text.chars().any(char::is_control) {
         return false;
     }
     if text == "*" || text.starts_with('/') {
@@ -277,21 +277,22 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && clock && colons && (rest == "z" || offset)
 }
 
+const UNITS: [(&str, &[&str]); 8] = [
+    ("nano", &["ns"]),
+    ("micro", &["us", "µs"]),
+    ("milli", &["ms"]),
+    ("sec", &["s"]),
+    ("min", &["m"]),
+    ("hour", &["h", "hr"]),
+    ("day", &["d"]),
+    ("week", &["w", "wk"]),
+];
+
 /// Go's `time.ParseDuration`, or numbers with spelled-out units such as `3 hours`.
 pub fn is_duration(text: &str) -> bool {
     if go_duration(text).is_some() {
         return true;
     }
-    const UNITS: [(&str, &[&str]); 8] = [
-        ("nano", &["ns"]),
-        ("micro", &["us", "µs"]),
-        ("milli", &["ms"]),
-        ("sec", &["s"]),
-        ("min", &["m"]),
-        ("hour", &["h", "hr"]),
-        ("day", &["d"]),
-        ("week", &["w", "wk"]),
-    ];
     let Some(parts) = DURATION_PART.as_ref() else { return false };
     let mut any = false;
     for part in parts.captures_iter(text) {

@@ -70,6 +70,7 @@ impl Link {
 
 /// One node of a structural schema.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of the schema language")]
 pub struct Schema {
     /// The JSON type; `None` where anything (or int-or-string) is allowed.
     pub kind: Option<Type>,

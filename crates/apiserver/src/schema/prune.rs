@@ -1,5 +1,7 @@
 //! Removing what a schema does not know.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::custom::META_FIELDS;
@@ -28,7 +30,9 @@ pub fn drop_nulls(schema: &Schema, value: &mut Value) {
         Value::Array(items) => {
             if let Some(link) = &schema.items {
                 let node = link.get();
-                items.iter_mut().for_each(|item| drop_nulls(&node, item));
+                for item in items.iter_mut() {
+                    drop_nulls(&node, item);
+                }
             }
         }
         _ => {}
@@ -81,7 +85,7 @@ impl Walk {
         let node = link.as_deref().unwrap_or(&nothing);
         for (at, item) in items.iter_mut().enumerate() {
             let length = self.path.len();
-            self.path.push_str(&format!("[{at}]"));
+            let _ = write!(self.path, "[{at}]");
             if schema.preserve_unknown && !node.preserve_unknown {
                 self.kept_item(node, item);
             } else {
@@ -104,7 +108,9 @@ impl Walk {
             Value::Array(items) => {
                 if let Some(link) = &node.items {
                     let node = link.get();
-                    items.iter_mut().for_each(|item| self.kept_item(&node, item));
+                    for item in items.iter_mut() {
+                        self.kept_item(&node, item);
+                    }
                 }
             }
             _ => {}

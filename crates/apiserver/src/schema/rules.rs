@@ -13,6 +13,7 @@ const PATTERN_SIZE_MAX: usize = 4 << 20;
 
 /// The validation keywords of a node.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of the schema language")]
 pub struct Rules {
     /// Least value.
     pub minimum: Option<f64>,

@@ -35,7 +35,7 @@ pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> V
     rules(schema, value, old, errors)
 }
 
-/// Only the OpenAPI keywords, below `base`; used for defaults too.
+/// Only the keywords of `OpenAPI`, below `base`; used for defaults too.
 pub fn openapi(schema: &Schema, value: &Value, old: Option<&Value>, base: &str) -> Vec<FieldError> {
     let found = node(schema, value, old, "");
     found.errors.into_iter().map(|flaw| flaw.into_field_error(base)).collect()
@@ -260,7 +260,7 @@ fn object(schema: &Schema, rules: Option<&Rules>, map: &Map<String, Value>, old:
     found
 }
 
-/// The OpenAPI name of a type.
+/// The name of a type in `OpenAPI`.
 pub fn type_name(kind: Type) -> &'static str {
     match kind {
         Type::Object => "object",

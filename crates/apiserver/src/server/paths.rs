@@ -7,7 +7,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use super::Inner;
+use super::{Inner, documents};
 use crate::authn::{JWKS_PATH, OPENID_CONFIGURATION_PATH, openid_configuration};
 use crate::discovery;
 use crate::failure::{Failure, Result};
@@ -17,7 +17,7 @@ use crate::response::{self, Answer};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-pub(super) fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Parts) -> Result<Answer> {
+pub(super) async fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Parts) -> Result<Answer> {
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Failure::method_not_allowed());
     }
@@ -38,7 +38,9 @@ pub(super) fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Parts) -
         ["apis", group] => discovery::group(&types, group).map_or_else(not_found, json),
         ["api", version] => json(discovery::resource_list(&types, "", version).ok_or_else(Failure::no_such_path)?),
         ["apis", group, version] => discovery::resource_list(&types, group, version).map_or_else(not_found, json),
-        ["openapi", "v3", rest @ ..] => openapi(server, rest),
+        ["openapi", "v3"] => response::text(200, documents::index(&types)),
+        ["openapi", "v3", "api", version] => openapi(server, "", version).await?,
+        ["openapi", "v3", "apis", group, version] => openapi(server, group, version).await?,
         _ => keys(server, &info.path).unwrap_or_else(not_found),
     })
 }
@@ -76,19 +78,9 @@ fn tagged(body: &str, request: &Parts) -> Answer {
     answer
 }
 
-fn openapi(server: &Arc<Inner>, rest: &[&str]) -> Answer {
-    let types = server.catalog.types();
-    match rest {
-        [] => response::text(200, server.documents.index(&types)),
-        ["api", version] => document(server, "", version),
-        ["apis", group, version] => document(server, group, version),
-        _ => not_found(),
-    }
-}
-
-fn document(server: &Arc<Inner>, group: &str, version: &str) -> Answer {
-    let types = server.catalog.types();
-    server.documents.document(&types, group, version).map_or_else(not_found, |bytes| response::json_bytes(200, bytes))
+async fn openapi(server: &Arc<Inner>, group: &str, version: &str) -> Result<Answer> {
+    let document = documents::document(server, group, version).await?;
+    Ok(document.map_or_else(not_found, |bytes| response::json_bytes(200, bytes)))
 }
 
 fn keys(server: &Inner, path: &str) -> Option<Answer> {

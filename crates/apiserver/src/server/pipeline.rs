@@ -63,9 +63,11 @@ fn refused(failure: &Failure, request: &Parts) -> Answer {
     if yaml && !failure.plain {
         let headers = std::mem::take(answer.headers_mut());
         answer = response::value(failure.code, &failure.to_status(), Encoding::Yaml);
-        answer.headers_mut().extend(headers.into_iter().filter(|(name, _)| {
-            name.as_ref().is_some_and(|name| *name == http::header::RETRY_AFTER)
-        }));
+        answer.headers_mut().extend(
+            headers
+                .into_iter()
+                .filter(|(name, _)| name.as_ref().is_some_and(|name| *name == http::header::RETRY_AFTER)),
+        );
     }
     answer
 }
@@ -108,7 +110,7 @@ where
     let _place = if info.verb == "watch" { None } else { Some(server.inflight.request(&user.name)?) };
     trail.decision = allow(server, &user, &info.action())?;
     if !info.is_resource {
-        return paths::answer(server, &info, &parts);
+        return paths::answer(server, &info, &parts).await;
     }
     let body = body::read(body, server.options.body_bytes_max).await?;
     let accepted = Accepted::negotiate(&parts.headers)?;

@@ -10,7 +10,7 @@ use crate::field::{FieldError, Path};
 use crate::metadata;
 use crate::objects::{Stored, Swap};
 use crate::options::WriteOptions;
-use crate::patch::apply::{Target, track_update};
+use crate::patch::apply::{Target, track_scale, track_update};
 use crate::patch::managed::keep_times_if_unchanged;
 use crate::response::Answer;
 
@@ -171,7 +171,10 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
         return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
     }
-    if !applied && part != Part::Finalize {
+    if part == Part::Scale {
+        let replicas = kind.scale.as_ref().map(|scale| scale.spec_replicas.join(".")).unwrap_or_default();
+        track_scale(kind.api_version(), old, &mut object, &replicas, &manager(call, options));
+    } else if !applied && part != Part::Finalize {
         let manager = manager(call, options);
         let track = |target: &Target<'_>| track_update(target, Some(old), &mut object, &manager, call.now);
         kind.with_target(part.subresource(), track);
@@ -194,9 +197,6 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     if let (Some(managed), Some(meta)) = (managed, metadata::metadata_mut(&mut object)) {
         meta.insert("managedFields".to_owned(), managed);
     }
-    if part == Part::Scale {
-        drop_scale_times(&mut object);
-    }
     keep_times_if_unchanged(old, &mut object);
     if let Some(meta) = metadata::metadata_mut(&mut object) {
         create::drop_empty(meta);
@@ -208,22 +208,7 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
         Part::Status => kind.validate_status_update(&object, old),
         Part::Finalize | Part::Binding => Vec::new(),
     });
-    if errors.is_empty() {
-        Ok(object)
-    } else {
-        Err(kind.invalid(&call.info.name, &errors))
-    }
-}
-
-/// Kubernetes writes no time for fields that a scale changed.
-fn drop_scale_times(object: &mut Value) {
-    for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-        if entry["subresource"] == "scale"
-            && let Some(entry) = entry.as_object_mut()
-        {
-            entry.remove("time");
-        }
-    }
+    if errors.is_empty() { Ok(object) } else { Err(kind.invalid(&call.info.name, &errors)) }
 }
 
 /// What is going away takes no new finalizers.

@@ -22,25 +22,25 @@ pub(super) fn error(message: impl Into<String>) -> Stop {
 }
 
 /// Calls a function or operator. What was checked by type can only fail by value; what was `dyn` may fail by type.
-pub(super) fn call<'a>(machine: &mut Machine<'a>, name: &str, args: Vec<Val<'a>>) -> Outcome<'a> {
+pub(super) fn call<'a>(machine: &mut Machine<'a>, name: &str, args: &[Val<'a>]) -> Outcome<'a> {
     let cost = match name {
         "@in" | operators::EQUALS | operators::NOT_EQUALS | operators::ADD => args.iter().map(Val::weight).sum(),
         operators::INDEX | operators::OPT_INDEX | "size" | "value" | "hasValue" | "type" | "dyn" => 1,
         _ => args.iter().map(Val::weight).sum::<u64>(),
     };
     machine.spend(cost)?;
-    let found = match args.as_slice() {
+    let found = match args {
         [a, b] => binary(name, a, b),
         [a] => unary(name, a),
         _ => None,
     };
     let found = found
-        .or_else(|| strings::call(name, &args))
-        .or_else(|| lists::call(name, &args))
-        .or_else(|| times::call(name, &args))
-        .or_else(|| network::call(name, &args))
-        .or_else(|| quantity(name, &args))
-        .or_else(|| optional(name, &args));
+        .or_else(|| strings::call(name, args))
+        .or_else(|| lists::call(name, args))
+        .or_else(|| times::call(name, args))
+        .or_else(|| network::call(name, args))
+        .or_else(|| quantity(name, args))
+        .or_else(|| optional(name, args));
     let value = found.unwrap_or_else(|| Err(no_overload()))?;
     machine.spend(value.weight() / 10)?;
     Ok(value)
@@ -51,7 +51,7 @@ fn unary<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
         (operators::LOGICAL_NOT, Val::Bool(value)) => Ok(Val::Bool(!value)),
         (operators::NEGATE, Val::Int(value)) => value.checked_neg().map(Val::Int).ok_or_else(overflow),
         (operators::NEGATE, Val::Double(value)) => Ok(Val::Double(-value)),
-        ("size", value) => value.size().map(|size| Val::Int(size as i64)).ok_or_else(no_overload),
+        ("size", value) => value.size().and_then(|size| i64::try_from(size).ok()).map(Val::Int).ok_or_else(no_overload),
         ("type", value) => Ok(Val::Type(value.type_name().to_owned())),
         ("dyn", value) => Ok(value.clone()),
         ("bool" | "int" | "uint" | "double" | "string" | "bytes" | "timestamp" | "duration", value) => {
@@ -304,13 +304,13 @@ fn quantity<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
             value.as_int().map(Val::Int).ok_or_else(|| error("cannot convert value to integer"))
         }
         ("isInteger", [Val::Quantity(value)]) => Ok(Val::Bool(value.as_int().is_some())),
-        ("add", [Val::Quantity(a), Val::Quantity(b)]) => a.add(*b).map(Val::Quantity).ok_or_else(too_large),
+        ("add", [Val::Quantity(a), Val::Quantity(b)]) => a.plus(*b).map(Val::Quantity).ok_or_else(too_large),
         ("add", [Val::Quantity(a), Val::Int(b)]) => {
-            a.add(Quantity::from_int(*b)).map(Val::Quantity).ok_or_else(too_large)
+            a.plus(Quantity::from_int(*b)).map(Val::Quantity).ok_or_else(too_large)
         }
-        ("sub", [Val::Quantity(a), Val::Quantity(b)]) => a.sub(*b).map(Val::Quantity).ok_or_else(too_large),
+        ("sub", [Val::Quantity(a), Val::Quantity(b)]) => a.minus(*b).map(Val::Quantity).ok_or_else(too_large),
         ("sub", [Val::Quantity(a), Val::Int(b)]) => {
-            a.sub(Quantity::from_int(*b)).map(Val::Quantity).ok_or_else(too_large)
+            a.minus(Quantity::from_int(*b)).map(Val::Quantity).ok_or_else(too_large)
         }
         _ => return None,
     })

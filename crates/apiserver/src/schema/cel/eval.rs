@@ -155,7 +155,7 @@ impl<'a> Machine<'a> {
         for arg in args {
             values.push(self.eval(arg)?);
         }
-        calls::call(self, &full, values)
+        calls::call(self, &full, &values)
     }
 
     fn namespaced(&self, target: &IdedExpr, name: &str) -> Option<String> {
@@ -273,7 +273,7 @@ fn is_append(step: &IdedExpr, accumulator: &str) -> bool {
         && matches!(added.expr, Expr::List(_))
 }
 
-fn literal_value<'a>(literal: &'a LiteralValue) -> Val<'a> {
+fn literal_value(literal: &LiteralValue) -> Val<'_> {
     match literal {
         LiteralValue::Boolean(value) => Val::Bool(*value.inner()),
         LiteralValue::Bytes(value) => Val::Bytes(value.inner().into()),

@@ -10,7 +10,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     match args {
         [Val::Text(text), rest @ ..] => on_text(name, text, rest),
         [list @ (Val::List(_) | Val::Items(..)), rest @ ..] if name == "join" => Some(join(list, rest)),
-        [Val::Format(format), Val::Text(text)] if name == "validate" => Some(validate(format, text)),
+        [Val::Format(format), Val::Text(text)] if name == "validate" => Some(Ok(validate(format, text))),
         [] => FORMATS.iter().find(|format| name.strip_prefix("format.") == Some(format)).map(|f| Ok(Val::Format(f))),
         _ => None,
     }
@@ -90,7 +90,7 @@ fn last_index_of<'a>(text: &str, part: &str, until: Option<i64>) -> Outcome<'a> 
     let Some(until) = until else { return Ok(Val::Int(text.rfind(part).map_or(-1, |at| chars_before(text, at)))) };
     let last = offset(text, until)?;
     let found = text.char_indices().map(|(at, _)| at).chain([text.len()]).filter(|at| *at <= last);
-    let found = found.filter(|at| text[*at..].starts_with(part)).last();
+    let found = found.rev().find(|at| text[*at..].starts_with(part));
     Ok(Val::Int(found.map_or(-1, |at| chars_before(text, at))))
 }
 
@@ -194,7 +194,7 @@ fn verb_text(verb: char, precision: Option<usize>, value: &Val<'_>) -> Result<St
     let places = precision.unwrap_or(6);
     Ok(match (verb, value) {
         ('s', value) => plain(value)?,
-        ('d', Val::Int(value)) | ('f' | 'e', Val::Int(value)) if verb == 'd' => value.to_string(),
+        ('d', Val::Int(value)) => value.to_string(),
         ('d', Val::Uint(value)) => value.to_string(),
         ('f', Val::Double(value)) => format!("{value:.places$}"),
         ('e', Val::Double(value)) => {
@@ -208,11 +208,20 @@ fn verb_text(verb: char, precision: Option<usize>, value: &Val<'_>) -> Result<St
         ('o', Val::Int(value)) => format!("{}{:o}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
         ('x', Val::Int(value)) => format!("{}{:x}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
         ('X', Val::Int(value)) => format!("{}{:X}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
-        ('x', Val::Text(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
-        ('X', Val::Text(text)) => text.bytes().map(|byte| format!("{byte:02X}")).collect(),
+        ('x', Val::Text(text)) => hex(text),
+        ('X', Val::Text(text)) => hex(text).to_uppercase(),
         (verb, _) if "dfebxXo".contains(verb) => return Err(error("could not convert argument to format clause")),
         (verb, _) => return Err(error(format!("unrecognized formatting clause \"{verb}\""))),
     })
+}
+
+fn hex(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
 }
 
 /// Inside of a list or map, strings are quoted.
@@ -271,7 +280,7 @@ const FORMATS: [&str; 13] = [
     "datetime",
 ];
 
-fn validate<'a>(format: &str, text: &str) -> Outcome<'a> {
+fn validate<'a>(format: &str, text: &str) -> Val<'a> {
     let masked = || {
         if text.len() > 1 && text.ends_with('-') { format!("{}a", &text[..text.len() - 1]) } else { text.to_owned() }
     };
@@ -288,7 +297,7 @@ fn validate<'a>(format: &str, text: &str) -> Outcome<'a> {
         other => vec![format!("does not match the {} format", other.to_uppercase())],
     };
     if wrong.is_empty() {
-        return Ok(Val::Optional(None));
+        return Val::Optional(None);
     }
-    Ok(Val::some(Val::list(wrong.into_iter().map(Val::text).collect())))
+    Val::some(Val::list(wrong.into_iter().map(Val::text).collect()))
 }

@@ -142,8 +142,8 @@ pub(super) fn unescape(escaped: &str) -> Option<String> {
     while let Some(at) = rest.find("__") {
         name.push_str(&rest[..at]);
         rest = &rest[at + 2..];
-        let escapes = [("underscores__", "__"), ("dot__", "."), ("dash__", "-"), ("slash__", "/")];
-        let (code, stands_for) = escapes.iter().find(|(code, _)| rest.starts_with(code))?;
+        let codes = [("underscores__", "__"), ("dot__", "."), ("dash__", "-"), ("slash__", "/")];
+        let (code, stands_for) = codes.iter().find(|(code, _)| rest.starts_with(code))?;
         name.push_str(stands_for);
         rest = &rest[code.len()..];
     }
@@ -154,8 +154,9 @@ pub(super) fn unescape(escaped: &str) -> Option<String> {
 /// Whether a value of type `given` may stand where `wanted` is expected.
 pub(super) fn assignable(given: &Ty, wanted: &Ty) -> bool {
     match (given, wanted) {
-        (Ty::Dyn | Ty::Error, _) | (_, Ty::Dyn | Ty::Error) => true,
-        (Ty::Null, Ty::Object(_) | Ty::Timestamp | Ty::Duration | Ty::Optional(_) | Ty::Opaque(_) | Ty::Null)
+        (Ty::Dyn | Ty::Error, _)
+        | (_, Ty::Dyn | Ty::Error)
+        | (Ty::Null, Ty::Object(_) | Ty::Timestamp | Ty::Duration | Ty::Optional(_) | Ty::Opaque(_) | Ty::Null)
         | (Ty::Object(_) | Ty::Timestamp | Ty::Duration | Ty::Optional(_) | Ty::Opaque(_), Ty::Null)
         | (Ty::Object(_), Ty::Object(_)) => true,
         (Ty::List(a), Ty::List(b)) | (Ty::Optional(a), Ty::Optional(b)) => assignable(a, b),

@@ -258,7 +258,7 @@ fn with_float(whole: i128, float: f64) -> Option<Ordering> {
     (whole as f64).partial_cmp(&float)
 }
 
-fn item_schema<'a>(schema: Option<&'a Schema>) -> Option<&'a Schema> {
+fn item_schema(schema: Option<&Schema>) -> Option<&Schema> {
     schema.and_then(|schema| schema.items.as_ref()).and_then(here)
 }
 
