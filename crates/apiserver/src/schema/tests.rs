@@ -190,6 +190,10 @@ fn what_was_wrong_before_and_is_unchanged_is_let_be() {
     assert_eq!(validate(&schema, &same, Some(&old)), []);
     let changed = object(&json!({"need": "y", "count": 11}));
     assert_eq!(validate(&schema, &changed, Some(&old)).len(), 1);
+    let twice = object(&json!({"need": "x", "set": ["a", "a"]}));
+    assert_eq!(validate(&schema, &twice, Some(&old)).len(), 1);
+    let thrice = object(&json!({"need": "x", "set": ["a", "a", "b", "b"]}));
+    assert_eq!(validate(&schema, &thrice, Some(&twice)), []);
 }
 
 #[test]
