@@ -14,7 +14,6 @@ use thane_runtime::{SharedClock, Tasks};
 
 use crate::audit::{AuditFile, AuditLog};
 use crate::authn::{Authenticator, TokenFile, TokenFileError, TokenIssuer};
-use crate::controllers;
 use crate::edge::{self, Edge};
 use crate::encryption::{Encryption, EncryptionError};
 use crate::failure::Failure;
@@ -129,16 +128,16 @@ impl Embedded {
         options.address = address.to_string();
         options.ca_pem.clone_from(&identities.ca_pem);
         let (audit, writer) = AuditLog::new(AuditFile::new(config.directory.join("audit.log")));
-        let server = ApiServer::new(Parts {
+        let parts = Parts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: Arc::clone(&clock),
             authenticator: authenticator(&config, &identities)?,
             encryption: encryption(config.encryption_keys.as_deref())?,
             audit: Some(audit),
             options,
-        });
+        };
         tasks.child("audit").spawn("writer", writer.run());
-        controllers::start(&server, &tasks.child("controllers")).await.map_err(Error::Seed)?;
+        let server = ApiServer::start(parts, &tasks.child("controllers")).await.map_err(Error::Seed)?;
         let files = ServerFiles {
             cert: identities.server.cert.clone(),
             key: identities.server.key.clone(),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body::Body as HttpBody;
 use thane_kv::Store;
-use thane_runtime::SharedClock;
+use thane_runtime::{SharedClock, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Addresses;
@@ -19,7 +19,9 @@ use crate::audit::AuditLog;
 use crate::authn::Authenticator;
 use crate::authz::{Rules, User};
 use crate::catalog::Catalog;
+use crate::controllers;
 use crate::encryption::Encryption;
+use crate::failure::Result;
 use crate::inflight::{InFlight, Limits};
 use crate::objects::Objects;
 use crate::response::Answer;
@@ -123,8 +125,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// A server over `parts`; see [`crate::controllers::start`] for what makes it live.
-    pub fn new(parts: Parts) -> Self {
+    fn new(parts: Parts) -> Self {
         let Parts { store, clock, authenticator, encryption, audit, options } = parts;
         let inner = Inner {
             objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max, options.event_ttl),
@@ -141,6 +142,13 @@ impl ApiServer {
             ready: std::sync::atomic::AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// A server that is live: what every cluster has exists, and controllers keep the state consistent.
+    pub async fn start(parts: Parts, tasks: &Tasks) -> Result<Self> {
+        let server = Self::new(parts);
+        controllers::start(&server, tasks).await?;
+        Ok(server)
     }
 
     /// The shared parts.
