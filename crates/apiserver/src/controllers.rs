@@ -15,7 +15,6 @@ mod seed;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,11 +37,12 @@ const CHUNK: usize = 500;
 /// Creates what every cluster has, learns the state, and starts to keep it. When it returns, requests can be served.
 pub async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
     let inner = Arc::clone(server.inner());
+    let caught_up = inner.readiness.condition("controllers");
     seed::seed(&inner).await?;
     let mut keeper = Keeper::new(inner);
     let revision = keeper.learn().await?;
     keeper.drain().await;
-    keeper.server.ready.store(true, Ordering::Release);
+    caught_up.holds();
     let stop = tasks.token();
     tasks.spawn_essential("controllers", async move {
         tokio::select! {

@@ -20,6 +20,7 @@ pub mod field;
 pub mod inflight;
 mod media;
 pub mod metadata;
+mod metrics;
 pub mod names;
 pub mod objects;
 pub mod openapi;

@@ -40,6 +40,8 @@ pub struct Stored {
     /// Its resource version.
     pub revision: u64,
     json: Bytes,
+    /// Whether storing it again would store other bytes: its key is no longer the one that seals.
+    stale: bool,
 }
 
 /// What became of a compare-and-swap.
@@ -100,13 +102,14 @@ impl Objects {
 
     /// As [`Objects::open`], under another resource version (a deleted object carries that of its deletion).
     pub fn open_at(&self, kind: &ResourceType, entry: &Entry, revision: u64) -> Result<Stored> {
-        let json = if kind.is_secret() {
-            self.encryption.open(&entry.key, entry.value.clone()).map_err(Failure::internal)?
+        let (json, stale) = if kind.is_secret() {
+            let opened = self.encryption.open(&entry.key, entry.value.clone()).map_err(Failure::internal)?;
+            (opened, !self.encryption.is_current(&entry.value))
         } else {
-            entry.value.clone()
+            (entry.value.clone(), false)
         };
         if json.starts_with(HEAD) {
-            Ok(Stored { revision, json })
+            Ok(Stored { revision, json, stale })
         } else {
             Err(Failure::internal(format!("stored object {} is damaged", String::from_utf8_lossy(&entry.key))))
         }
@@ -153,7 +156,7 @@ impl Objects {
         };
         let put = Mutation::Put { key: key.clone(), value, lease: self.lease(kind).await? };
         match self.swap(kind, key, revision, put).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, json })),
+            Ok(revision) => Ok(Swap::Done(Stored { revision, json, stale: false })),
             Err(current) => Ok(Swap::Lost(current)),
         }
     }
@@ -163,7 +166,7 @@ impl Objects {
         let key = kind.key(namespace, name);
         let mutation = Mutation::Delete { key: key.clone() };
         match self.swap(kind, key, gone.revision, mutation).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, json: gone.json.clone() })),
+            Ok(revision) => Ok(Swap::Done(Stored { revision, ..gone.clone() })),
             Err(current) => Ok(Swap::Lost(current)),
         }
     }
@@ -278,7 +281,7 @@ impl Stored {
 
     /// Whether storing `object` would change nothing.
     pub fn holds(&self, object: &Value) -> bool {
-        self.json == encode(object)
+        !self.stale && self.json == encode(object)
     }
 }
 
