@@ -64,3 +64,13 @@ impl Target for crate::peer::Thane {
         crate::peer::Thane::endpoint(self)
     }
 }
+
+impl Target for crate::peer::EmbeddedApi {
+    fn name(&self) -> &'static str {
+        "thane in this process"
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        crate::peer::EmbeddedApi::endpoint(self)
+    }
+}

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde_json::json;
 
 /// A client certificate with its key, both PEM.
 #[derive(Debug, Clone)]
@@ -47,6 +48,27 @@ impl Endpoint {
                 key: pem(folder, user.key_data.as_deref(), user.key.as_deref())?,
             }),
         })
+    }
+
+    /// A kubeconfig with everything in it and this namespace as the default; for callers with a certificate.
+    pub fn kubeconfig(&self, namespace: &str) -> Result<String> {
+        let client = self.client.as_ref().context("an anonymous endpoint has no kubeconfig")?;
+        let tree = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "peer",
+            "clusters": [{"name": "peer", "cluster": {
+                "server": format!("https://{}", self.address),
+                "certificate-authority-data": STANDARD.encode(&self.ca),
+            }}],
+            "users": [{"name": "admin", "user": {
+                "client-certificate-data": STANDARD.encode(&client.certificate),
+                "client-key-data": STANDARD.encode(&client.key),
+            }}],
+            "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin", "namespace": namespace}}],
+        });
+        // JSON is YAML.
+        Ok(serde_json::to_string_pretty(&tree)?)
     }
 
     /// The same server, called by nobody in particular.

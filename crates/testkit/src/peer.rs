@@ -1,5 +1,6 @@
 //! Real systems, started on free loopback ports and stopped without a trace.
 
+mod embedded;
 mod kubernetes;
 mod pki;
 mod process;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
 pub use process::Guarded;
 pub use thane::Thane;
@@ -58,6 +60,27 @@ impl PeerHome {
         let why = format!("{} not built in {}: run `make peers`", missing.join(", "), self.folder.display());
         let required = std::env::var_os("THANE_PEERS_REQUIRED").is_some_and(|value| value == "1");
         Err(if required { Absence::Fail(why) } else { Absence::Skip(why) })
+    }
+}
+
+/// A real Kubernetes with its controllers, or `None` after saying loudly why there is none.
+pub async fn kubernetes_or_skip(more: &[&str]) -> Option<(PeerHome, KubeApiServer)> {
+    let home = home_or_skip(&[KubeApiServer::programs(), more].concat())?;
+    let started = KubeApiServer::start(&home, true).await;
+    Some((home, started.unwrap_or_else(|error| panic!("{error:#}"))))
+}
+
+/// The peers, or `None` after saying loudly which are missing.
+#[expect(clippy::print_stderr, reason = "a skipped test must say why")]
+pub fn home_or_skip(programs: &[&str]) -> Option<PeerHome> {
+    let home = PeerHome::locate();
+    match home.require(programs) {
+        Ok(()) => Some(home),
+        Err(Absence::Skip(why)) => {
+            eprintln!("SKIPPED, nothing was tested: {why}");
+            None
+        }
+        Err(Absence::Fail(why)) => panic!("{why}"),
     }
 }
 

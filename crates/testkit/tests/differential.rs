@@ -1,11 +1,11 @@
-//! Every scripted sequence against a real kube-apiserver.
+//! Every scripted sequence against a real kube-apiserver and against ours.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
-#![expect(clippy::print_stderr, reason = "a skipped test must say why, and a difference where")]
+#![expect(clippy::print_stderr, reason = "a difference must say where it is")]
 
 use std::path::Path;
 
 use thane_testkit::differential::{Report, Sequence, load_all, run_all};
-use thane_testkit::peer::{Absence, KubeApiServer, PeerHome};
+use thane_testkit::peer::{EmbeddedApi, kubernetes_or_skip};
 
 /// The sequences whose `file:name` contains `THANE_SEQUENCES`, or all.
 fn sequences() -> Vec<Sequence> {
@@ -16,23 +16,10 @@ fn sequences() -> Vec<Sequence> {
     all
 }
 
-/// A real Kubernetes, or `None` after saying loudly why there is none.
-async fn kubernetes() -> Option<KubeApiServer> {
-    let home = PeerHome::locate();
-    match home.require(KubeApiServer::programs()) {
-        Ok(()) => Some(KubeApiServer::start(&home, true).await.unwrap()),
-        Err(Absence::Skip(why)) => {
-            eprintln!("SKIPPED, nothing was compared: {why}");
-            None
-        }
-        Err(Absence::Fail(why)) => panic!("{why}"),
-    }
-}
-
 /// A sequence that differs from itself would prove nothing about another server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sequences_are_deterministic_on_kubernetes() {
-    let Some(reference) = kubernetes().await else { return };
+    let Some((_, reference)) = kubernetes_or_skip(&[]).await else { return };
     let sequences = sequences();
     let first = run_all(&reference, &sequences, "one");
     let second = run_all(&reference, &sequences, "two");
@@ -40,4 +27,19 @@ async fn sequences_are_deterministic_on_kubernetes() {
     let report = Report::new(&sequences, &first, &second);
     eprintln!("{report}");
     assert_eq!(report.failed(), 0, "some sequences are not deterministic");
+}
+
+/// What clients see of us is what they see of Kubernetes, but for what the scripts accept with a reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thane_answers_as_kubernetes_does() {
+    let Some((_, reference)) = kubernetes_or_skip(&[]).await else { return };
+    let thane = EmbeddedApi::start().await.unwrap();
+    let sequences = sequences();
+    let expected = run_all(&reference, &sequences, "k");
+    let found = run_all(&thane, &sequences, "t");
+    let (expected, found) = tokio::try_join!(expected, found).unwrap();
+    let report = Report::new(&sequences, &expected, &found);
+    eprintln!("{report}");
+    thane.stop().await.unwrap();
+    assert_eq!(report.failed(), 0, "some answers are not those of Kubernetes");
 }

@@ -106,6 +106,11 @@ impl Normaliser {
         }
         if is_table {
             hide_ages(&mut out);
+            drop_descriptions(&mut out);
+        }
+        if let Some(Value::Array(causes)) = out.get_mut("causes") {
+            // Kubernetes repeats what several of its layers check.
+            causes.dedup();
         }
         out
     }
@@ -166,6 +171,14 @@ fn hide_ages(table: &mut Map<String, Value>) {
     }
 }
 
+/// Columns are described in Kubernetes' own sentences.
+fn drop_descriptions(table: &mut Map<String, Value>) {
+    let columns = table.get_mut("columnDefinitions").and_then(Value::as_array_mut);
+    for column in columns.into_iter().flatten().filter_map(Value::as_object_mut) {
+        column.remove("description");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -201,8 +214,16 @@ mod tests {
             json!([{"continue": "<continue>", "clusterIP": "<cluster-address>"}]),
         );
         check(
-            json!([{"kind": "Table", "columnDefinitions": [{"name": "Name"}, {"name": "Age"}], "rows": [{"cells": ["a", "3s"]}]}]),
+            json!([{"kind": "Table", "columnDefinitions": [{"name": "Name", "description": "words"}, {"name": "Age"}], "rows": [{"cells": ["a", "3s"]}]}]),
             json!([{"kind": "Table", "columnDefinitions": [{"name": "Name"}, {"name": "Age"}], "rows": [{"cells": ["a", "<age>"]}]}]),
+        );
+    }
+
+    #[test]
+    fn collapses_repeated_causes() {
+        check(
+            json!([{"causes": [{"field": "a"}, {"field": "a"}, {"field": "b"}, {"field": "a"}]}]),
+            json!([{"causes": [{"field": "a"}, {"field": "b"}, {"field": "a"}]}]),
         );
     }
 
