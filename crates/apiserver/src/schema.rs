@@ -6,10 +6,8 @@ pub mod custom;
 pub mod decode;
 pub mod default;
 pub mod formats;
-pub mod names;
 pub mod node;
 pub mod prune;
-pub mod quantity;
 pub mod rules;
 pub mod validate;
 

@@ -5,8 +5,9 @@ use serde_json::{Number, Value};
 use super::builtin;
 use super::custom::META_FIELDS;
 use super::node::{Link, Schema, Type};
-use super::quantity::Quantity;
 use crate::field::{FieldError, Path};
+use crate::go;
+use crate::quantity::Quantity;
 
 /// The message of the bad request a value of the wrong shape gets, if it has one.
 pub fn decode_errors(kind: &str, version: &str, schema: &Schema, value: &Value) -> Option<String> {
@@ -79,7 +80,7 @@ impl Walk {
             return match value {
                 Value::String(_) => None,
                 Value::Number(number) => self.integer(number, "int32"),
-                other => Some(self.mismatch(shape(other), "int32")),
+                other => Some(self.mismatch(go::json_type(other), "int32")),
             };
         }
         match (schema.kind?, value) {
@@ -92,7 +93,7 @@ impl Walk {
                 None
             }
             (Type::Integer, Value::Number(number)) => self.integer(number, &go_type(schema)),
-            (_, other) => Some(self.mismatch(shape(other), &go_type(schema))),
+            (_, other) => Some(self.mismatch(go::json_type(other), &go_type(schema))),
         }
     }
 
@@ -130,12 +131,12 @@ impl Walk {
     }
 
     fn time(&self, value: &Value, layout: &str) -> Option<String> {
-        let Value::String(text) = value else { return Some(self.mismatch(shape(value), "string")) };
+        let Value::String(text) = value else { return Some(self.mismatch(go::json_type(value), "string")) };
         time_error(text, layout)
     }
 
     fn bytes(&self, value: &Value) -> Option<String> {
-        let Value::String(text) = value else { return Some(self.mismatch(shape(value), "[]uint8")) };
+        let Value::String(text) = value else { return Some(self.mismatch(go::json_type(value), "[]uint8")) };
         base64_error(text.as_bytes()).map(|at| format!("illegal base64 data at input byte {at}"))
     }
 
@@ -145,17 +146,6 @@ impl Walk {
         }
         let field = self.path.join(".");
         format!("json: cannot unmarshal {got} into Go struct field {}.{field} of type {wanted}", self.owner)
-    }
-}
-
-fn shape(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -192,11 +182,7 @@ fn go_type(schema: &Schema) -> String {
 }
 
 fn quantity(value: &Value) -> Option<String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    Quantity::parse(&text).err().map(str::to_owned)
+    Quantity::from_value(value).err().map(|error| error.to_string())
 }
 
 /// Go's explanation of a time it cannot read: the part it stopped at and what it wanted there.
@@ -311,7 +297,11 @@ mod tests {
             pod(json!({"ports": [{"containerPort": 1.5}]})),
             &field("number 1.5", "ContainerPort.spec.containers.ports.containerPort", "int32"),
         );
-        check("Pod", pod(json!({"resources": {"limits": {"cpu": "abc"}}})), crate::schema::quantity::FORMAT);
+        check(
+            "Pod",
+            pod(json!({"resources": {"limits": {"cpu": "abc"}}})),
+            &crate::quantity::Error::Format.to_string(),
+        );
         check(
             "Pod",
             pod(json!({"resources": {"limits": 5}})),
