@@ -13,6 +13,7 @@ mod queue;
 mod roles;
 mod seed;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -56,17 +57,20 @@ pub async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
 struct Keeper {
     server: Arc<Inner>,
     graph: Graph,
+    /// Namespaces that are going away.
+    going: BTreeSet<String>,
     queue: Queue,
 }
 
 impl Keeper {
     fn new(server: Arc<Inner>) -> Self {
-        Self { server, graph: Graph::default(), queue: Queue::default() }
+        Self { server, graph: Graph::default(), going: BTreeSet::new(), queue: Queue::default() }
     }
 
     /// Reads the whole state, page by page, at one revision.
     async fn learn(&mut self) -> Result<u64> {
         self.graph = Graph::default();
+        self.going.clear();
         definitions::load(&self.server).await?;
         roles::load(&self.server).await?;
         let mut query = Query::prefix(Bytes::from_static(ALL));
@@ -132,7 +136,7 @@ impl Keeper {
         self.graph.take(change, &mut self.queue);
         definitions::take(change, &mut self.queue);
         roles::take(change, &mut self.queue);
-        namespaces::take(change, &mut self.queue);
+        namespaces::take(change, &mut self.going, &mut self.queue);
     }
 
     /// Does all work that is due.

@@ -5,10 +5,13 @@
 //! writing them in front: reading, listing and watching parse nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use thane_kv::{Compare, Entry, Mutation, Store, Txn, TxnOutcome};
+use thane_kv::{Compare, Entry, LeaseId, Mutation, Store, Txn, TxnOutcome};
+use tokio::time::Instant;
 
 use crate::encryption::Encryption;
 use crate::failure::{Failure, Result};
@@ -22,6 +25,13 @@ pub struct Objects {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
     object_bytes_max: usize,
+    event_lease: Arc<EventLease>,
+}
+
+/// Events go away by themselves: each hangs on a lease that it shares with those of the same minute or so.
+struct EventLease {
+    ttl: Duration,
+    current: Mutex<Option<(LeaseId, Instant)>>,
 }
 
 /// One object as stored, at one revision.
@@ -43,8 +53,32 @@ pub enum Swap {
 
 impl Objects {
     /// Objects in `store`; Secrets pass through `encryption`.
-    pub fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>, object_bytes_max: usize) -> Self {
-        Self { store, encryption, object_bytes_max }
+    pub fn new(
+        store: Arc<dyn Store>,
+        encryption: Arc<Encryption>,
+        object_bytes_max: usize,
+        event_ttl: Duration,
+    ) -> Self {
+        let event_lease = Arc::new(EventLease { ttl: event_ttl, current: Mutex::new(None) });
+        Self { store, encryption, object_bytes_max, event_lease }
+    }
+
+    /// The lease a new object hangs on, if it is of a kind that goes away by itself.
+    async fn lease(&self, kind: &ResourceType) -> Result<Option<LeaseId>> {
+        const SHARED: Duration = Duration::from_secs(60);
+        if !kind.is_event() {
+            return Ok(None);
+        }
+        let now = Instant::now();
+        let current = *self.event_lease.current.lock();
+        if let Some((lease, since)) = current
+            && now.duration_since(since) < SHARED.min(self.event_lease.ttl / 2)
+        {
+            return Ok(Some(lease));
+        }
+        let lease = self.store.grant(self.event_lease.ttl).await.map_err(storage_failure)?;
+        *self.event_lease.current.lock() = Some((lease, now));
+        Ok(Some(lease))
     }
 
     /// The store below.
@@ -117,7 +151,7 @@ impl Objects {
         } else {
             json.clone()
         };
-        let put = Mutation::Put { key: key.clone(), value, lease: None };
+        let put = Mutation::Put { key: key.clone(), value, lease: self.lease(kind).await? };
         match self.swap(kind, key, revision, put).await? {
             Ok(revision) => Ok(Swap::Done(Stored { revision, json })),
             Err(current) => Ok(Swap::Lost(current)),

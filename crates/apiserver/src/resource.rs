@@ -212,6 +212,11 @@ impl ResourceType {
         self.is("apiextensions.k8s.io", "customresourcedefinitions")
     }
 
+    /// Events of either group.
+    pub fn is_event(&self) -> bool {
+        self.is("", "events") || self.is_other_event()
+    }
+
     fn is_other_event(&self) -> bool {
         self.is("events.k8s.io", "events")
     }

@@ -127,7 +127,7 @@ impl ApiServer {
     pub fn new(parts: Parts) -> Self {
         let Parts { store, clock, authenticator, encryption, audit, options } = parts;
         let inner = Inner {
-            objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max),
+            objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max, options.event_ttl),
             catalog: Catalog::default(),
             clock,
             rules: Rules::default(),
