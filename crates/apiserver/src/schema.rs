@@ -13,7 +13,7 @@ pub mod validate;
 
 pub use builtin::builtin;
 pub use custom::custom;
-pub use decode::decode_errors;
+pub use decode::{custom_error, decode_error};
 pub use default::default;
 pub use node::{Link, ListType, MapType, Schema, Type};
 pub use prune::prune;

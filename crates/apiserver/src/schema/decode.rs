@@ -9,28 +9,21 @@ use crate::field::{FieldError, Path};
 use crate::go;
 use crate::quantity::Quantity;
 
-/// The message of the bad request a value of the wrong shape gets, if it has one.
-pub fn decode_errors(kind: &str, version: &str, schema: &Schema, value: &Value) -> Option<String> {
-    let why = first(schema, value)?;
-    Some(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
-}
-
 /// What Go says of metadata that is no `ObjectMeta`.
 pub fn object_meta_error(metadata: &Value) -> Option<String> {
-    first(&builtin::object_meta(), metadata)
+    decode_error(&builtin::object_meta(), metadata)
 }
 
 /// What Go's decoder says first of a value that does not fit.
-pub fn first(schema: &Schema, value: &Value) -> Option<String> {
+pub fn decode_error(schema: &Schema, value: &Value) -> Option<String> {
     Walk { owner: String::new(), path: Vec::new() }.value(schema, value)
 }
 
-/// The message of the bad request a custom resource gets whose type or metadata, or those of an object inside it, are of
-/// the wrong shape.
-pub fn custom_errors(kind: &str, version: &str, schema: &Schema, value: &Value) -> Option<String> {
+/// What is said of a custom resource whose metadata, or the type or metadata of an object inside it, are of the wrong
+/// shape.
+pub fn custom_error(schema: &Schema, value: &Value) -> Option<String> {
     let metadata = value.get("metadata").and_then(object_meta_error);
-    let why = metadata.or_else(|| coerce(schema, value, &Path::root(), true).map(|error| error.to_string()))?;
-    Some(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+    metadata.or_else(|| coerce(schema, value, &Path::root(), true).map(|error| error.to_string()))
 }
 
 fn coerce(schema: &Schema, value: &Value, path: &Path, root: bool) -> Option<FieldError> {
@@ -270,7 +263,7 @@ mod tests {
     fn wrong_types_are_worded_as_go_words_them() {
         let check = |kind: &str, value: Value, expected: &str| {
             let schema = builtin::builtin(&format!("io.k8s.api.core.v1.{kind}")).unwrap();
-            assert_eq!(first(&schema, &value).unwrap_or_default(), expected, "{value}");
+            assert_eq!(decode_error(&schema, &value).unwrap_or_default(), expected, "{value}");
         };
         let field = |what: &str, at: &str, of: &str| {
             format!("json: cannot unmarshal {what} into Go struct field {at} of type {of}")
@@ -330,15 +323,5 @@ mod tests {
         check("Secret", json!({"data": {"a": 5}}), &field("number", "Secret.data", "[]uint8"));
         check("Secret", json!({"data": 5}), &field("number", "Secret.data", "map[string][]uint8"));
         check("Secret", json!({"data": {"a": "YQ=="}, "immutable": true, "type": null}), "");
-    }
-
-    #[test]
-    fn a_wrong_kind_names_its_version() {
-        let schema = builtin::builtin("io.k8s.api.core.v1.ConfigMap").unwrap();
-        assert_eq!(
-            decode_errors("ConfigMap", "v1", &schema, &json!({"data": {"a": 1}})).unwrap(),
-            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go \
-             struct field ConfigMap.data of type string"
-        );
     }
 }
