@@ -31,9 +31,8 @@ impl Filter {
     pub fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
         let labels = Labels::parse(&options.label_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
         let fields = Fields::parse(&options.field_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
-        let kind = &call.kind;
-        if let Some(unknown) = fields.names().find(|name| !kind.is_selectable(name)) {
-            return Err(Failure::bad_request(unknown_label(kind, unknown)));
+        if let Some(why) = call.kind.field_selector_error(&fields) {
+            return Err(Failure::bad_request(why));
         }
         Ok(Self { labels, fields })
     }
@@ -45,23 +44,12 @@ impl Filter {
 
     /// Whether an object passes.
     pub fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
-        self.labels.matches(crate::metadata::labels(object))
-            && self.fields.matches(|field| kind.selectable(object, field).unwrap_or_default().into())
+        self.labels.matches(crate::metadata::labels(object)) && kind.is_selected(object, &self.fields)
     }
 
     /// The one name that can pass, if the field selector says so.
     pub fn exact_name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
-    }
-}
-
-/// Types with field selectors of their own word the refusal differently.
-fn unknown_label(kind: &ResourceType, label: &str) -> String {
-    let own = kind.strategy().is_none_or(|strategy| !strategy.selectable_names().is_empty());
-    if own {
-        format!("field label not supported: {label}")
-    } else {
-        format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     }
 }
 
