@@ -141,6 +141,7 @@ fn translated(name: &str, raw: Value) -> Value {
         _ => {}
     }
     let mut schema = references(raw);
+    drop_optional(short, name, &mut schema);
     if let Some(fact) = builtin::fact(name, None)
         && fact.map_type == MapType::Atomic
     {
@@ -152,6 +153,35 @@ fn translated(name: &str, raw: Value) -> Value {
         }
     }
     schema
+}
+
+/// What `k8s-openapi` calls required because its Rust types cannot be without it, but clients may leave out.
+fn drop_optional(short: &str, name: &str, schema: &mut Value) {
+    let names_another = matches!(
+        short,
+        "LocalObjectReference"
+            | "ConfigMapEnvSource"
+            | "ConfigMapKeySelector"
+            | "ConfigMapProjection"
+            | "ConfigMapVolumeSource"
+            | "SecretEnvSource"
+            | "SecretKeySelector"
+            | "SecretProjection"
+    );
+    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) else { return };
+    required.retain(|field| match field.as_str() {
+        Some("metadata") => name == "io.k8s.api.core.v1.Event",
+        Some("name") => !names_another,
+        _ => true,
+    });
+    if name == "io.k8s.api.events.v1.Event" {
+        required.push("eventTime".into());
+    }
+    if required.is_empty()
+        && let Some(map) = schema.as_object_mut()
+    {
+        map.remove("required");
+    }
 }
 
 fn with_facts(definition: &str, field: &str, child: &mut Value) {

@@ -54,11 +54,22 @@ impl EmbeddedApi {
         &self.kubeconfig
     }
 
+    /// A client for the administrator, over TLS.
+    pub async fn client(&self) -> Result<kube::Client> {
+        super::client(&self.kubeconfig).await
+    }
+
     /// The administrator's client in this process, without the wire.
     pub fn in_process(&self, namespace: &str) -> kube::Client {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).into();
         let user = User { name: "admin".to_owned(), groups, ..User::default() };
         self.server.server.client(user, namespace)
+    }
+
+    /// Forgets history up to and including a version, as time would.
+    pub async fn compact(&self, version: u64) -> Result<()> {
+        self.server.server.inner().objects.store().compact(version).await?;
+        Ok(())
     }
 
     /// Stops it; fails if one of its tasks had failed or did not end in time.
