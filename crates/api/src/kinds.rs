@@ -99,11 +99,8 @@ fn definition(group: &str, kind: &Kind) -> Value {
     for field in ["spec", "status"].iter().chain(kind.fields) {
         properties[*field] = open.clone();
     }
-    let columns: Vec<Value> = kind
-        .columns
-        .iter()
-        .map(|Column(name, of, path)| json!({"name": name, "type": of, "jsonPath": path}))
-        .collect();
+    let columns: Vec<Value> =
+        kind.columns.iter().map(|Column(name, of, path)| json!({"name": name, "type": of, "jsonPath": path})).collect();
     let mut version = json!({
         "name": "v1alpha1", "served": true, "storage": true,
         "schema": {"openAPIV3Schema": {"type": "object", "properties": properties, "required": ["metadata"]}},

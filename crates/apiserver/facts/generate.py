@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes merge.txt: how lists, maps and fields of the built-in kinds merge, and the Go types decode errors name.
+"""Writes merge.txt: how lists, maps and fields of the built-in kinds merge, which fields are required, the values an
+enumeration has, and the Go types decode errors name.
 
 Usage: generate.py MODULE_CACHE > merge.txt, where MODULE_CACHE holds k8s.io/kubernetes@v1.34.4 (swagger.json, OpenAPI v3)
 and k8s.io/{api,apimachinery,apiextensions-apiserver}@v0.34.4 (Go types).
@@ -56,7 +57,7 @@ def directory(name):
             return f"{cache}/k8s.io/{module}@v0.34.4/" + package[len(prefix):].replace(".", "/")
 
 
-structs = {}
+structs, enums = {}, {}
 
 
 def load(path):
@@ -67,6 +68,10 @@ def load(path):
         if file.endswith("_test.go") or "generated" in file:
             continue
         text = open(file).read()
+        for kind in re.findall(r"^// \+enum\n(?://.*\n)*type (\w+) string", text, re.M):
+            enums.setdefault((path, kind), [])
+        for kind, value in re.findall(r"^\s+\w+\s+(\w+)\s*=\s*\"([^\"]*)\"", text, re.M):
+            enums.get((path, kind), []).append(value)
         for match in re.finditer(r"^type (\w+) struct \{\n(.*?)^\}", text, re.M | re.S):
             fields = {}
             for line in match[2].splitlines():
@@ -90,6 +95,14 @@ def is_named_plain(go, found):
         if name in structs[path]:
             return None
     return f"{'v1' if package.endswith('v1') else package}.{name}"
+
+
+def enumeration(go, path):
+    base = go.lstrip("*").split(".")[-1]
+    for (where, kind), values in enums.items():
+        if kind == base and (where == path or "." in go):
+            return sorted(set(value for value in values if value))
+    return []
 
 
 for name in sorted(reach):
@@ -116,12 +129,17 @@ for name in sorted(reach):
             facts.append("map=atomic")
         if (name, field) in defaults:
             facts.append("default=" + json.dumps(defaults[name, field]))
+        values = enumeration(fields.get(field, ""), directory(name))
+        if values:
+            facts.append("enum=" + "|".join(values))
         plain = is_named_plain(fields.get(field, ""), found)
         if plain:
             facts.append("go=" + (plain if "." in plain else f"{version}.{plain}"))
         if facts:
             lines.append(f"  {field} " + " ".join(facts))
     head = name + (" map=atomic" if node.get("x-kubernetes-map-type") == "atomic" else "")
+    if node.get("required"):
+        head += " required=" + ",".join(node["required"])
     if lines or head != name:
         print(head)
         print("\n".join(lines)) if lines else None

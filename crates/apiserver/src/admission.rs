@@ -4,10 +4,11 @@ mod address;
 mod roles;
 mod service_account;
 
-pub use address::Addresses;
+pub(crate) use address::{Addresses, Claim};
 
 use serde_json::Value;
 
+use crate::builtin::pod::admission::priority_refusal;
 use crate::failure::{Cause, Failure, Result};
 use crate::metadata;
 use crate::verbs::Call;
@@ -16,25 +17,29 @@ use crate::verbs::Call;
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 /// Admits a new object, completing it where Kubernetes would.
-pub async fn create(call: &Call<'_>, object: &mut Value, dry_run: bool) -> Result<()> {
+pub async fn create(call: &Call<'_>, object: &mut Value) -> Result<()> {
     if call.kind.namespaced {
         namespace_is_open(call, metadata::name(object)).await?;
     }
     if call.kind.is("", "pods") {
+        if let Some(why) = priority_refusal(object) {
+            return Err(Failure::forbidden("", "pods", metadata::name(object), &why));
+        }
         service_account::admit(call, object).await?;
-    }
-    if call.kind.is("", "services") {
-        address::assign(call, object, None, dry_run).await?;
     }
     roles::admit(call, object, None)
 }
 
-/// Admits a change.
-pub async fn update(call: &Call<'_>, object: &mut Value, old: &Value) -> Result<()> {
-    if call.kind.is("", "services") {
-        address::assign(call, object, Some(old), false).await?;
-    }
-    roles::admit(call, object, Some(old))
+/// Admits a change. What it claims is to be held until the object is stored.
+pub async fn update<'a>(call: &Call<'a>, object: &mut Value, old: &Value) -> Result<Option<Claim<'a>>> {
+    roles::admit(call, object, Some(old))?;
+    allocate(call, object, Some(old)).await
+}
+
+/// Gives an object that is ready to be checked what the cluster has to give, such as addresses. What it claims is to be
+/// held until the object is stored.
+pub async fn allocate<'a>(call: &Call<'a>, object: &mut Value, old: Option<&Value>) -> Result<Option<Claim<'a>>> {
+    if call.kind.is("", "services") { address::give(call, object, old).await } else { Ok(None) }
 }
 
 /// Refuses the deletion of what must stay.

@@ -139,7 +139,7 @@ pub(crate) struct Metrics {
     lost: Counter,
 }
 
-/// Where requests leave their events. Clones share the queue; the writer ends when all are gone.
+/// Where requests leave their events. Clones share the queue.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     queue: mpsc::Sender<Vec<u8>>,

@@ -3,19 +3,18 @@
 mod aggregate;
 mod book;
 mod escalation;
-mod quote;
 mod rule;
 mod rules;
 
 use std::collections::BTreeMap;
 
 use crate::failure::{Details, Failure};
+use crate::go;
 
 pub use aggregate::aggregated_rules;
 pub(crate) use book::joined;
 pub use book::{RuleBook, RulesFor};
 pub use escalation::{RoleWrite, escalation_errors};
-pub(crate) use quote::{go_quote, go_quote_list};
 pub use rule::Rule;
 pub use rules::Rules;
 
@@ -91,16 +90,16 @@ pub fn forbidden(user: &User, action: &Action, reason: &str) -> Failure {
 }
 
 fn refusal(user: &User, action: &Action) -> String {
-    let (who, verb) = (go_quote(&user.name), &action.verb);
+    let (who, verb) = (go::quoted(&user.name), &action.verb);
     if let Some(path) = &action.path {
-        return format!("User {who} cannot {verb} path {}", go_quote(path));
+        return format!("User {who} cannot {verb} path {}", go::quoted(path));
     }
-    let resource = go_quote(&combined(action));
-    let group = go_quote(&action.group);
+    let resource = go::quoted(&combined(action));
+    let group = go::quoted(&action.group);
     if action.namespace.is_empty() {
         return format!("User {who} cannot {verb} resource {resource} in API group {group} at the cluster scope");
     }
-    let namespace = go_quote(&action.namespace);
+    let namespace = go::quoted(&action.namespace);
     format!("User {who} cannot {verb} resource {resource} in API group {group} in the namespace {namespace}")
 }
 

@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::go;
 use crate::media::{self, Content};
 
 /// How much of a body that is too large is read and dropped before the connection is cut.
@@ -74,7 +75,7 @@ pub fn decode(headers: &HeaderMap, bytes: &Bytes, api_version: &str, kind: &str)
         other => Err(typed(format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
              \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            json_kind(&other)
+            go::json_type(&other)
         ))),
     }
 }
@@ -92,18 +93,6 @@ pub fn shown(bytes: &[u8]) -> String {
         None if text.is_empty() => "<empty>".to_owned(),
         None => text.to_owned(),
         Some((end, _)) => format!("{} ...", &text[..end]),
-    }
-}
-
-/// A JSON value's kind, as Go's decoder names it.
-fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -14,8 +14,8 @@ mod remains;
 mod roles;
 mod seed;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,11 +38,12 @@ const CHUNK: usize = 500;
 /// Creates what every cluster has, learns the state, and starts to keep it. When it returns, requests can be served.
 pub async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
     let inner = Arc::clone(server.inner());
+    let caught_up = inner.readiness.condition("controllers");
     seed::seed(&inner).await?;
     let mut keeper = Keeper::new(inner);
     let revision = keeper.learn().await?;
     keeper.drain().await;
-    keeper.server.ready.store(true, Ordering::Release);
+    caught_up.holds();
     let stop = tasks.token();
     tasks.spawn_essential("controllers", async move {
         tokio::select! {
@@ -57,17 +58,20 @@ pub async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
 struct Keeper {
     server: Arc<Inner>,
     graph: Graph,
+    /// Namespaces that are going away.
+    going: BTreeSet<String>,
     queue: Queue,
 }
 
 impl Keeper {
     fn new(server: Arc<Inner>) -> Self {
-        Self { server, graph: Graph::default(), queue: Queue::default() }
+        Self { server, graph: Graph::default(), going: BTreeSet::new(), queue: Queue::default() }
     }
 
     /// Reads the whole state, page by page, at one revision.
     async fn learn(&mut self) -> Result<u64> {
         self.graph = Graph::default();
+        self.going.clear();
         definitions::load(&self.server).await?;
         roles::load(&self.server).await?;
         let mut query = Query::prefix(Bytes::from_static(ALL));
@@ -133,7 +137,7 @@ impl Keeper {
         self.graph.take(change, &mut self.queue);
         definitions::take(change, &mut self.queue);
         roles::take(change, &mut self.queue);
-        namespaces::take(change, &mut self.queue);
+        namespaces::take(change, &mut self.going, &mut self.queue);
     }
 
     /// Does all work that is due.

@@ -2,7 +2,6 @@
 
 mod conversion;
 mod defaults;
-mod jsonpath;
 mod kind;
 mod names;
 mod openapi;
@@ -14,8 +13,8 @@ mod view;
 use serde_json::{Value, json};
 
 use crate::field::{FieldError, Path};
+use crate::names as rules;
 use crate::schema::formats;
-use crate::schema::names as rules;
 
 pub use kind::{CustomKind, Scale, Version};
 pub use names::{Names, accept, establish, terminate};
@@ -88,7 +87,7 @@ pub fn prepare_update(crd: &mut Value, old: &Value) {
 
 /// What is wrong with a definition's name.
 pub fn name_errors(crd: &Value, name: &str) -> Vec<String> {
-    let mut errors = rules::subdomain(name);
+    let mut errors = rules::dns_subdomain(name);
     let text = |at: &str| crd.pointer(at).and_then(Value::as_str).unwrap_or_default();
     if name != format!("{}.{}", text("/spec/names/plural"), text("/spec/group")) {
         errors.push("must be spec.names.plural+\".\"+spec.group".to_owned());

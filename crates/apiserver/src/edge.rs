@@ -8,8 +8,8 @@ use bytes::Bytes;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustls::pki_types::CertificateDer;
 use thane_runtime::net::{BoxIo, Listener};
-use thane_runtime::pki::Trust;
 use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
 
@@ -25,10 +25,8 @@ const HEAD: Duration = Duration::from_secs(30);
 /// What a listener needs besides the server.
 #[derive(Clone)]
 pub struct Edge {
-    /// Its certificate.
+    /// Its certificate, and whose client certificates it believes; one that is expired or foreign identifies nobody.
     pub tls: ServerTls,
-    /// Whose client certificates it believes; one that is expired or foreign identifies nobody.
-    pub clients: Arc<Trust>,
     /// Time.
     pub clock: SharedClock,
 }
@@ -60,16 +58,22 @@ pub async fn serve(server: ApiServer, listener: Box<dyn Listener>, edge: Edge, t
     server.inner().stopping.cancel();
 }
 
+/// The client's certificate, if the authorities in force now vouch for it.
+fn verified(chain: &[CertificateDer<'_>], edge: &Edge, peer: SocketAddr) -> Option<Bytes> {
+    let (own, clients) = (chain.first()?, edge.tls.clients()?);
+    match clients.verify_client(chain, edge.clock.now()) {
+        Ok(_) => Some(Bytes::copy_from_slice(own)),
+        Err(error) => {
+            tracing::debug!(%error, %peer, "client certificate refused");
+            None
+        }
+    }
+}
+
 async fn connection(server: ApiServer, stream: BoxIo, peer: SocketAddr, edge: Edge, tasks: Tasks) {
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, edge.tls.acceptor().accept(stream)).await else { return };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let certificate = (!chain.is_empty())
-        .then(|| edge.clients.verify_client(chain, edge.clock.now()))
-        .and_then(|verdict| {
-            verdict.inspect_err(|error| tracing::debug!(%error, %peer, "client certificate refused")).ok()
-        })
-        .map(|_| Bytes::copy_from_slice(&chain[0]));
-    let origin = Origin::Connection { certificate, peer };
+    let origin = Origin::Connection { certificate: verified(chain, &edge, peer), peer };
     let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(origin.clone());
         let server = server.clone();

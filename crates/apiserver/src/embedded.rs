@@ -1,24 +1,28 @@
 //! A whole API server from a directory: its data, its certificates, its controllers and its listener.
 
 mod identity;
+mod renewal;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use prometheus_client::registry::Registry;
 use thane_kv::{RedbOptions, RedbStore, Store};
 use thane_runtime::net::{BindError, SharedNetwork};
-use thane_runtime::pki::{self, Trust};
+use thane_runtime::pki;
+use thane_runtime::readiness::Readiness;
 use thane_runtime::tls::{self, ClientAuth, ServerFiles, ServerOptions, ServerTls, Versions};
 use thane_runtime::{SharedClock, Tasks};
+use tokio::sync::watch;
 
 use crate::audit::{AuditFile, AuditLog};
 use crate::authn::{Authenticator, TokenFile, TokenFileError, TokenIssuer};
-use crate::controllers;
 use crate::edge::{self, Edge};
 use crate::encryption::{Encryption, EncryptionError};
 use crate::failure::Failure;
 use crate::server::{ApiServer, Options, Parts};
+pub use identity::Credentials;
 use identity::Identities;
 
 /// Who issues the tokens of service accounts.
@@ -39,6 +43,8 @@ pub struct Config {
     pub token_file: Option<PathBuf>,
     /// Whether requests without credentials are let in, as nobody in particular.
     pub anonymous: bool,
+    /// What `/readyz` waits for besides the server itself.
+    pub readiness: Readiness,
     /// Bounds and choices.
     pub options: Options,
 }
@@ -53,6 +59,7 @@ impl Config {
             encryption_keys: None,
             token_file: None,
             anonymous: false,
+            readiness: Readiness::new(),
             options: Options::default(),
         }
     }
@@ -105,10 +112,8 @@ pub struct Embedded {
     pub server: ApiServer,
     /// Where it listens.
     pub address: SocketAddr,
-    /// What clients trust it by.
-    pub ca_pem: String,
-    /// The administrator's certificate and key.
-    pub admin: pki::Identity,
+    /// How the administrator reaches it; changes when certificates are renewed.
+    pub credentials: watch::Receiver<Credentials>,
     store: Arc<RedbStore>,
 }
 
@@ -122,38 +127,41 @@ impl Embedded {
     ) -> Result<Self, Error> {
         pki::store::create_directory(&config.directory)?;
         let store = RedbStore::open(config.directory.join("data.redb"), RedbOptions::default())?;
-        let identities = Identities::open(&config.directory.join("pki"), &config.names, clock.now())?;
+        let identities = Identities::open(config.directory.join("pki"), &config.names)?;
+        let current = identities.refresh(clock.now())?;
         let listener = network.bind(config.listen).await?;
         let address = listener.local_addr();
         let mut options = config.options.clone();
         options.address = address.to_string();
-        options.ca_pem.clone_from(&identities.ca_pem);
+        options.ca_pem.clone_from(&current.credentials.ca_pem);
         let (audit, writer) = AuditLog::new(AuditFile::new(config.directory.join("audit.log")));
-        let server = ApiServer::new(Parts {
+        let parts = Parts {
             store: Arc::clone(&store) as Arc<dyn Store>,
             clock: Arc::clone(&clock),
             authenticator: authenticator(&config, &identities)?,
             encryption: encryption(config.encryption_keys.as_deref())?,
             audit: Some(audit),
+            readiness: config.readiness.clone(),
             options,
-        });
-        tasks.child("audit").spawn("writer", writer.run());
-        controllers::start(&server, &tasks.child("controllers")).await.map_err(Error::Seed)?;
-        let files = ServerFiles {
-            cert: identities.server.cert.clone(),
-            key: identities.server.key.clone(),
-            client_ca: Some(identities.ca.cert.clone()),
         };
-        let options = ServerOptions {
-            versions: Versions::Tls12AndTls13,
-            client_auth: ClientAuth::Asked,
-            protocols: vec!["h2", "http/1.1"],
-        };
+        // The first group is the last to stop, when nobody writes any more.
+        let audits = tasks.child("audit");
+        audits.spawn("writer", writer.run(audits.token()));
+        let server = ApiServer::start(parts, &tasks.child("controllers")).await.map_err(Error::Seed)?;
         let edges = tasks.child("edge");
-        let (tls, _) = ServerTls::from_files(files, options, &edges)?;
-        let edge = Edge { tls, clients: Arc::new(Trust::from_pem(&identities.ca_pem)?), clock };
+        let edge = Edge { tls: listener_tls(&identities, &edges)?, clock: Arc::clone(&clock) };
         edges.spawn_essential("listener", edge::serve(server.clone(), listener, edge, edges.child("connections")));
-        Ok(Self { server, address, ca_pem: identities.ca_pem, admin: identities.admin, store })
+        let (sender, credentials) = watch::channel(current.credentials);
+        let renewals = tasks.child("renewal");
+        let renewal = renewal::run(identities, current.renewal_at, sender, clock, renewals.clone());
+        renewals.spawn("certificates", renewal);
+        Ok(Self { server, address, credentials, store })
+    }
+
+    /// Makes its counts visible, and those of its store.
+    pub fn register(&self, registry: &mut Registry) {
+        self.server.register(registry);
+        self.store.metrics().register(registry);
     }
 
     /// Finishes what was accepted and closes the file. Call it when the tasks have stopped.
@@ -161,14 +169,30 @@ impl Embedded {
         self.store.close().await.map_err(Error::Store)
     }
 
-    /// Where clients find it.
+    /// Where clients on this machine find it.
     pub fn url(&self) -> String {
-        format!("https://{}", self.address)
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        format!("https://{address}")
     }
 }
 
+/// TLS that follows its files, with clients asked for a certificate and judged request by request.
+fn listener_tls(identities: &Identities, tasks: &Tasks) -> Result<ServerTls, Error> {
+    let paths = identities.server();
+    let files = ServerFiles { cert: paths.cert, key: paths.key, client_ca: Some(identities.ca().cert) };
+    let options = ServerOptions {
+        versions: Versions::Tls12AndTls13,
+        client_auth: ClientAuth::Asked,
+        protocols: vec!["h2", "http/1.1"],
+    };
+    Ok(ServerTls::from_files(files, options, tasks)?.0)
+}
+
 fn authenticator(config: &Config, identities: &Identities) -> Result<Authenticator, Error> {
-    let issuer = TokenIssuer::new(ISSUER, &[ISSUER.to_owned()], &identities.token_key, &[])
+    let issuer = TokenIssuer::new(ISSUER, &[ISSUER.to_owned()], &identities.token_key()?, &[])
         .map_err(|error| Error::Key(error.to_string()))?;
     let token_file = match &config.token_file {
         Some(path) => Some(TokenFile::parse(&read(path)?)?),

@@ -34,6 +34,8 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// When to try again; also sent as `Retry-After`.
     pub retry_after_seconds: Option<u32>,
+    /// A continue token by which an expired list may go on, sent in the metadata.
+    pub next: Option<String>,
 }
 
 /// One thing that was wrong.
@@ -195,7 +197,11 @@ impl Failure {
             status["reason"] = self.reason.into();
         }
         if let Some(details) = &self.details {
-            status["details"] = details.to_value();
+            if let Some(next) = &details.next {
+                status["metadata"]["continue"] = next.as_str().into();
+            } else {
+                status["details"] = details.to_value();
+            }
         }
         status
     }

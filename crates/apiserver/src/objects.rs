@@ -5,10 +5,13 @@
 //! writing them in front: reading, listing and watching parse nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use thane_kv::{Compare, Entry, Mutation, Store, Txn, TxnOutcome};
+use thane_kv::{Compare, Entry, LeaseId, Mutation, Store, Txn, TxnOutcome};
+use tokio::time::Instant;
 
 use crate::encryption::Encryption;
 use crate::failure::{Failure, Result};
@@ -22,6 +25,13 @@ pub struct Objects {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
     object_bytes_max: usize,
+    event_lease: Arc<EventLease>,
+}
+
+/// Events go away by themselves: each hangs on a lease that it shares with those of the same minute or so.
+struct EventLease {
+    ttl: Duration,
+    current: Mutex<Option<(LeaseId, Instant)>>,
 }
 
 /// One object as stored, at one revision.
@@ -30,6 +40,8 @@ pub struct Stored {
     /// Its resource version.
     pub revision: u64,
     json: Bytes,
+    /// Whether storing it again would store other bytes: its key is no longer the one that seals.
+    stale: bool,
 }
 
 /// What became of a compare-and-swap.
@@ -43,8 +55,32 @@ pub enum Swap {
 
 impl Objects {
     /// Objects in `store`; Secrets pass through `encryption`.
-    pub fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>, object_bytes_max: usize) -> Self {
-        Self { store, encryption, object_bytes_max }
+    pub fn new(
+        store: Arc<dyn Store>,
+        encryption: Arc<Encryption>,
+        object_bytes_max: usize,
+        event_ttl: Duration,
+    ) -> Self {
+        let event_lease = Arc::new(EventLease { ttl: event_ttl, current: Mutex::new(None) });
+        Self { store, encryption, object_bytes_max, event_lease }
+    }
+
+    /// The lease a new object hangs on, if it is of a kind that goes away by itself.
+    async fn lease(&self, kind: &ResourceType) -> Result<Option<LeaseId>> {
+        const SHARED: Duration = Duration::from_secs(60);
+        if !kind.is_event() {
+            return Ok(None);
+        }
+        let now = Instant::now();
+        let current = *self.event_lease.current.lock();
+        if let Some((lease, since)) = current
+            && now.duration_since(since) < SHARED.min(self.event_lease.ttl / 2)
+        {
+            return Ok(Some(lease));
+        }
+        let lease = self.store.grant(self.event_lease.ttl).await.map_err(storage_failure)?;
+        *self.event_lease.current.lock() = Some((lease, now));
+        Ok(Some(lease))
     }
 
     /// The store below.
@@ -66,13 +102,14 @@ impl Objects {
 
     /// As [`Objects::open`], under another resource version (a deleted object carries that of its deletion).
     pub fn open_at(&self, kind: &ResourceType, entry: &Entry, revision: u64) -> Result<Stored> {
-        let json = if kind.is_secret() {
-            self.encryption.open(&entry.key, entry.value.clone()).map_err(Failure::internal)?
+        let (json, stale) = if kind.is_secret() {
+            let opened = self.encryption.open(&entry.key, entry.value.clone()).map_err(Failure::internal)?;
+            (opened, !self.encryption.is_current(&entry.value))
         } else {
-            entry.value.clone()
+            (entry.value.clone(), false)
         };
         if json.starts_with(HEAD) {
-            Ok(Stored { revision, json })
+            Ok(Stored { revision, json, stale })
         } else {
             Err(Failure::internal(format!("stored object {} is damaged", String::from_utf8_lossy(&entry.key))))
         }
@@ -117,9 +154,9 @@ impl Objects {
         } else {
             json.clone()
         };
-        let put = Mutation::Put { key: key.clone(), value, lease: None };
+        let put = Mutation::Put { key: key.clone(), value, lease: self.lease(kind).await? };
         match self.swap(kind, key, revision, put).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, json })),
+            Ok(revision) => Ok(Swap::Done(Stored { revision, json, stale: false })),
             Err(current) => Ok(Swap::Lost(current)),
         }
     }
@@ -129,7 +166,7 @@ impl Objects {
         let key = kind.key(namespace, name);
         let mutation = Mutation::Delete { key: key.clone() };
         match self.swap(kind, key, gone.revision, mutation).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, json: gone.json.clone() })),
+            Ok(revision) => Ok(Swap::Done(Stored { revision, ..gone.clone() })),
             Err(current) => Ok(Swap::Lost(current)),
         }
     }
@@ -244,7 +281,7 @@ impl Stored {
 
     /// Whether storing `object` would change nothing.
     pub fn holds(&self, object: &Value) -> bool {
-        self.json == encode(object)
+        !self.stale && self.json == encode(object)
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::field::{FieldError, Path};
+use crate::go;
 
 /// The answer when what a JSON or merge patch makes of an object is no such object any more.
 pub fn undecodable(patched: &Value, why: &str) -> Failure {
@@ -23,7 +24,7 @@ pub fn undecodable(patched: &Value, why: &str) -> Failure {
 
 /// The same for a strategic merge patch, where Kubernetes shows the patch and not the result.
 pub fn undecodable_strategic(patch: &Value, why: &str) -> Failure {
-    not_an_object(typed::show::plain(patch), why)
+    not_an_object(go::plain(patch), why)
 }
 
 fn not_an_object(shown: String, why: &str) -> Failure {

@@ -54,6 +54,11 @@ impl Quantity {
         }
     }
 
+    /// A whole amount.
+    pub fn whole(value: i64) -> Self {
+        Self { nanos: i128::from(value) * NANOS, format: Format::Decimal, text: None }
+    }
+
     /// Whether the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
@@ -67,6 +72,32 @@ impl Quantity {
     /// Whether the amount is a whole number.
     pub fn is_whole(&self) -> bool {
         self.nanos % NANOS == 0
+    }
+
+    /// The amount if it is a whole number that fits.
+    pub fn as_whole(&self) -> Option<i64> {
+        if self.is_whole() { i64::try_from(self.nanos / NANOS).ok() } else { None }
+    }
+
+    /// The nearest float.
+    #[expect(clippy::cast_precision_loss, reason = "an approximation is what is asked for")]
+    pub fn as_float(&self) -> f64 {
+        self.nanos as f64 / NANOS as f64
+    }
+
+    /// -1, 0 or 1.
+    pub fn sign(&self) -> i64 {
+        i64::from(self.nanos > 0) - i64::from(self.nanos < 0)
+    }
+
+    /// The sum, if it fits.
+    pub fn plus(&self, other: &Self) -> Option<Self> {
+        Some(Self { nanos: self.nanos.checked_add(other.nanos)?, format: self.format, text: None })
+    }
+
+    /// The difference, if it fits.
+    pub fn minus(&self, other: &Self) -> Option<Self> {
+        Some(Self { nanos: self.nanos.checked_sub(other.nanos)?, format: self.format, text: None })
     }
 
     /// The amount as a whole number, away from zero.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 
 use crate::builtin;
-use crate::crd::{self, CustomKind, Scale, Version};
+use crate::crd::{CustomKind, Scale, Version};
 use crate::failure::Failure;
 use crate::field::FieldError;
 use crate::patch::apply::{Target, reset_fields};
 use crate::schema::{self, Schema};
-use crate::table::Rows;
+
+mod behaviour;
 
 /// One kind at one version.
 pub struct ResourceType {
@@ -212,222 +212,14 @@ impl ResourceType {
         self.is("apiextensions.k8s.io", "customresourcedefinitions")
     }
 
+    /// Events of either group.
+    pub fn is_event(&self) -> bool {
+        self.is("", "events") || self.is_other_event()
+    }
+
     fn is_other_event(&self) -> bool {
         self.is("events.k8s.io", "events")
     }
-
-    /// Whether reading an object stored at `revision` has to look into it.
-    pub fn changes_on_read(&self, revision: u64) -> bool {
-        match &self.behaviour {
-            Behaviour::Builtin(_) => self.is_other_event(),
-            Behaviour::Custom(custom) => !custom.alone || revision <= custom.revision,
-        }
-    }
-
-    /// What a stored object becomes when read at this version.
-    pub fn on_read(&self, object: &mut Value) {
-        match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_other_event() => *object = builtin::event::to_events(object),
-            Behaviour::Builtin(_) => {}
-            Behaviour::Custom(custom) => {
-                schema::prune(&custom.stored, object);
-                schema::default(&custom.stored, object);
-            }
-        }
-    }
-
-    /// What an object of this version becomes when stored.
-    pub fn on_write(&self, object: &mut Value) {
-        if self.is_other_event() {
-            *object = builtin::event::to_core(object);
-        }
-    }
-
-    /// Fills in defaults.
-    pub fn default(&self, object: &mut Value) {
-        match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_definition() => crd::default(object),
-            Behaviour::Builtin(kind) => kind.strategy.default(object),
-            Behaviour::Custom(custom) => schema::default(&custom.version.schema, object),
-        }
-    }
-
-    /// Removes what a client may not set when it creates.
-    pub fn prepare_create(&self, object: &mut Value) {
-        match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_definition() => {
-                crd::prepare_create(object);
-                object["metadata"]["generation"] = json!(1);
-            }
-            Behaviour::Builtin(kind) => {
-                kind.strategy.prepare_create(object);
-                if kind.strategy.has_generation() {
-                    object["metadata"]["generation"] = json!(1);
-                }
-            }
-            Behaviour::Custom(_) => {
-                if self.status
-                    && let Some(fields) = object.as_object_mut()
-                {
-                    fields.remove("status");
-                }
-                object["metadata"]["generation"] = json!(1);
-            }
-        }
-    }
-
-    /// Restores what an update may not change and counts the generation.
-    pub fn prepare_update(&self, object: &mut Value, old: &Value) {
-        let raised = match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_definition() => {
-                crd::prepare_update(object, old);
-                object.get("spec") != old.get("spec")
-            }
-            Behaviour::Builtin(kind) => {
-                kind.strategy.prepare_update(object, old);
-                kind.strategy.raises_generation(object, old)
-            }
-            Behaviour::Custom(_) => {
-                if self.status {
-                    copy_field(object, old, "status");
-                }
-                differs_beyond(object, old, if self.status { &["metadata", "status"] } else { &["metadata"] })
-            }
-        };
-        if let Some(generation) = old["metadata"]["generation"].as_i64() {
-            object["metadata"]["generation"] = json!(generation + i64::from(raised));
-        }
-    }
-
-    /// Restores what a write to the status subresource may not change.
-    pub fn prepare_status_update(&self, object: &mut Value, old: &Value) {
-        match &self.behaviour {
-            Behaviour::Builtin(kind) => {
-                kind.strategy.prepare_status_update(object, old);
-                copy_generation(object, old);
-            }
-            Behaviour::Custom(_) => {
-                let managed = object["metadata"].get("managedFields").cloned();
-                let status = object.get("status").cloned();
-                *object = old.clone();
-                set_or_remove(&mut object["metadata"], "managedFields", managed);
-                set_or_remove(object, "status", status);
-            }
-        }
-    }
-
-    /// What is wrong with a new object, metadata aside.
-    pub fn validate(&self, object: &Value) -> Vec<FieldError> {
-        match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_definition() => crd::validate(object),
-            Behaviour::Builtin(kind) => kind.strategy.validate(object),
-            Behaviour::Custom(custom) => {
-                let mut errors = schema::validate(&custom.version.schema, object, None);
-                errors.extend(custom.version.scale_errors(object, false));
-                errors
-            }
-        }
-    }
-
-    /// What is wrong with a change, metadata aside.
-    pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_definition() => crd::validate_update(object, old),
-            Behaviour::Builtin(kind) => kind.strategy.validate_update(object, old),
-            Behaviour::Custom(custom) => {
-                let mut errors = schema::validate(&custom.version.schema, object, Some(old));
-                errors.extend(custom.version.scale_errors(object, false));
-                errors
-            }
-        }
-    }
-
-    /// What is wrong with a change of status.
-    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
-        match &self.behaviour {
-            Behaviour::Builtin(_) if self.is_definition() => crd::validate_status_update(object),
-            Behaviour::Builtin(kind) => kind.strategy.validate_status_update(object, old),
-            Behaviour::Custom(custom) => {
-                let mut errors = schema::validate_status(&custom.version.schema, object, Some(old));
-                errors.extend(custom.version.scale_errors(object, true));
-                errors
-            }
-        }
-    }
-
-    /// What is wrong with the name of an object.
-    pub fn name_errors(&self, object: &Value, name: &str, prefix: bool) -> Vec<String> {
-        match self.strategy() {
-            Some(_) if self.is_definition() => crd::name_errors(object, name),
-            Some(strategy) => strategy.name_errors(name, prefix),
-            None => crate::names::subdomain_name(name, prefix),
-        }
-    }
-
-    /// The value of a field that field selectors know; `None` if they do not know it.
-    pub fn selectable(&self, object: &Value, field: &str) -> Option<String> {
-        let metadata = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        match (field, &self.behaviour) {
-            ("metadata.name", _) => Some(metadata("name")),
-            ("metadata.namespace", _) => Some(metadata("namespace")),
-            (_, Behaviour::Builtin(kind)) => {
-                kind.strategy.selectable(object).into_iter().find(|(name, _)| *name == field).map(|(_, value)| value)
-            }
-            (_, Behaviour::Custom(custom)) => {
-                let (_, path) = custom.version.selectable.iter().find(|(name, _)| name == field)?;
-                let found = path.find(object).unwrap_or_default();
-                Some(found.first().map(|value| plain(value)).unwrap_or_default())
-            }
-        }
-    }
-
-    /// Whether field selectors know the field.
-    pub fn is_selectable(&self, field: &str) -> bool {
-        match (field, &self.behaviour) {
-            ("metadata.name", _) => true,
-            ("metadata.namespace", _) => self.namespaced || !self.is_custom(),
-            (_, Behaviour::Builtin(kind)) => kind.strategy.selectable_names().contains(&field),
-            (_, Behaviour::Custom(custom)) => custom.version.selectable.iter().any(|(name, _)| name == field),
-        }
-    }
-
-    /// What makes rows of a `Table` of its objects.
-    pub fn rows(&self) -> Rows<'_> {
-        match &self.behaviour {
-            Behaviour::Builtin(kind) => Rows::Builtin(kind.strategy),
-            Behaviour::Custom(custom) => Rows::Custom(&custom.version.printer),
-        }
-    }
-
-    /// Whether a PUT to an absent name creates it.
-    pub fn creates_on_update(&self) -> bool {
-        matches!(
-            (self.group.as_str(), self.plural.as_str()),
-            ("" | "events.k8s.io", "events")
-                | ("", "services")
-                | ("coordination.k8s.io", "leases")
-                | ("rbac.authorization.k8s.io", _)
-        ) && !self.is_custom()
-    }
-
-    /// Whether an update must name the revision it is based on.
-    pub fn needs_version_on_update(&self) -> bool {
-        self.is_custom() || self.plural == "customresourcedefinitions"
-    }
-
-    /// Whether a delete answers with the object instead of a `Status`.
-    pub fn returns_deleted(&self) -> bool {
-        self.group.is_empty()
-            && matches!(
-                self.plural.as_str(),
-                "pods" | "services" | "serviceaccounts" | "persistentvolumeclaims" | "namespaces"
-            )
-    }
-}
-
-/// A scalar as field selectors compare it.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn api_version(group: &str, version: &str) -> String {
@@ -436,30 +228,4 @@ fn api_version(group: &str, version: &str) -> String {
 
 fn prefix(group: &str, plural: &str) -> String {
     format!("/registry/{}/{plural}/", if group.is_empty() { "core" } else { group })
-}
-
-fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
-    if let Some(fields) = object.as_object_mut() {
-        match value {
-            Some(value) => fields.insert(field.to_owned(), value),
-            None => fields.remove(field),
-        };
-    }
-}
-
-/// Makes `field` of `object` what it was in `old`.
-pub fn copy_field(object: &mut Value, old: &Value, field: &str) {
-    set_or_remove(object, field, old.get(field).cloned());
-}
-
-fn copy_generation(object: &mut Value, old: &Value) {
-    let generation = old["metadata"].get("generation").cloned();
-    set_or_remove(&mut object["metadata"], "generation", generation);
-}
-
-/// Whether any field but the named ones differs.
-pub fn differs_beyond(object: &Value, old: &Value, ignored: &[&str]) -> bool {
-    let (Some(new), Some(old)) = (object.as_object(), old.as_object()) else { return object != old };
-    let changed = |key: &String| !ignored.contains(&key.as_str()) && new.get(key) != old.get(key);
-    new.keys().any(changed) || old.keys().any(changed)
 }

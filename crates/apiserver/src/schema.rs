@@ -6,16 +6,14 @@ pub mod custom;
 pub mod decode;
 pub mod default;
 pub mod formats;
-pub mod names;
 pub mod node;
 pub mod prune;
-pub mod quantity;
 pub mod rules;
 pub mod validate;
 
 pub use builtin::builtin;
 pub use custom::custom;
-pub use decode::decode_errors;
+pub use decode::{custom_error, decode_error};
 pub use default::default;
 pub use node::{Link, ListType, MapType, Schema, Type};
 pub use prune::prune;

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use http_body::Body as HttpBody;
+use prometheus_client::registry::Registry;
 use thane_kv::Store;
-use thane_runtime::SharedClock;
+use thane_runtime::readiness::Readiness;
+use thane_runtime::{SharedClock, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Addresses;
@@ -19,8 +21,11 @@ use crate::audit::AuditLog;
 use crate::authn::Authenticator;
 use crate::authz::{Rules, User};
 use crate::catalog::Catalog;
+use crate::controllers;
 use crate::encryption::Encryption;
+use crate::failure::Result;
 use crate::inflight::{InFlight, Limits};
+use crate::metrics::RequestMetrics;
 use crate::objects::Objects;
 use crate::response::Answer;
 use documents::Documents;
@@ -96,8 +101,10 @@ pub struct Inner {
     pub documents: Documents,
     /// Open watches end when this is cancelled.
     pub stopping: CancellationToken,
-    /// Controllers have caught up.
-    pub ready: std::sync::atomic::AtomicBool,
+    /// What `/readyz` answers.
+    pub readiness: Readiness,
+    /// Counts of requests.
+    pub(crate) metrics: RequestMetrics,
 }
 
 /// What a server is made of.
@@ -112,6 +119,8 @@ pub struct Parts {
     pub encryption: Encryption,
     /// The audit log.
     pub audit: Option<AuditLog>,
+    /// What must hold before `/readyz` says so, besides what the server itself needs.
+    pub readiness: Readiness,
     /// Choices.
     pub options: Options,
 }
@@ -123,11 +132,10 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// A server over `parts`; see [`crate::controllers::start`] for what makes it live.
-    pub fn new(parts: Parts) -> Self {
-        let Parts { store, clock, authenticator, encryption, audit, options } = parts;
+    fn new(parts: Parts) -> Self {
+        let Parts { store, clock, authenticator, encryption, audit, readiness, options } = parts;
         let inner = Inner {
-            objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max),
+            objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max, options.event_ttl),
             catalog: Catalog::default(),
             clock,
             rules: Rules::default(),
@@ -138,14 +146,32 @@ impl ApiServer {
             addresses: Addresses::default(),
             documents: Documents::default(),
             stopping: CancellationToken::new(),
-            ready: std::sync::atomic::AtomicBool::new(false),
+            readiness,
+            metrics: RequestMetrics::default(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// A server that is live: what every cluster has exists, and controllers keep the state consistent.
+    pub async fn start(parts: Parts, tasks: &Tasks) -> Result<Self> {
+        let server = Self::new(parts);
+        controllers::start(&server, tasks).await?;
+        Ok(server)
     }
 
     /// The shared parts.
     pub fn inner(&self) -> &Arc<Inner> {
         &self.inner
+    }
+
+    /// Makes the server's counts visible.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("api");
+        self.inner.metrics.register(registry);
+        self.inner.inflight.register(registry);
+        if let Some(audit) = &self.inner.audit {
+            audit.register(registry);
+        }
     }
 
     /// Answers a request. Never fails: what goes wrong is an answer too.

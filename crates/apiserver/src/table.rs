@@ -5,13 +5,11 @@ use serde_json::{Map, Value, json};
 
 pub use age::{age, human_duration};
 pub use custom::Printer;
-pub use jsonpath::JsonPath;
 
 use crate::builtin::{Column, Strategy};
 
 mod age;
 mod custom;
-mod jsonpath;
 #[cfg(test)]
 mod tests;
 

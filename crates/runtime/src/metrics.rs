@@ -1,5 +1,6 @@
 //! Prometheus metrics. The registry is a value: each process, or simulated node, has its own.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 
@@ -15,6 +16,9 @@ use crate::tasks::Tasks;
 
 /// The content type of [`encode`]'s text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The last line of the text format.
+const END: &str = "# EOF";
 
 /// A registry with the metrics of the process itself; names begin with `thane_`.
 pub fn registry(version: &str, started: Timestamp, tasks: &Tasks) -> Registry {
@@ -32,7 +36,32 @@ pub fn registry(version: &str, started: Timestamp, tasks: &Tasks) -> Registry {
 pub fn encode(registry: &Registry) -> Result<String, fmt::Error> {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, registry)?;
-    Ok(text)
+    Ok(grouped(&text))
+}
+
+/// The same text with each name described once: parts of a process may have metrics of the same name and different
+/// labels, and readers want all samples of a name together.
+fn grouped(text: &str) -> String {
+    let mut families: Vec<String> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let (mut place, mut known) = (None, false);
+    for line in text.lines() {
+        let described = line.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next());
+        if let Some(name) = described {
+            known = places.contains_key(name);
+            place = Some(*places.entry(name).or_insert(families.len()));
+            if !known {
+                families.push(String::new());
+            }
+        }
+        let Some(family) = place.and_then(|at| families.get_mut(at)) else { continue };
+        if line != END && !(known && line.starts_with('#')) {
+            family.push_str(line);
+            family.push('\n');
+        }
+    }
+    families.push(format!("{END}\n"));
+    families.concat()
 }
 
 /// What is read at the moment somebody asks.
@@ -101,5 +130,29 @@ mod tests {
             assert!(text.contains(line), "{line} missing in\n{text}");
         }
         assert!(!encode(&registry("1.2.3", started, &tasks)).unwrap().contains("requests"));
+    }
+
+    #[test]
+    fn a_name_is_described_once_however_many_parts_have_it() {
+        let mut registry = Registry::default();
+        for server in ["hub", "cluster-1"] {
+            let part = registry.sub_registry_with_label(("server".into(), server.into()));
+            let (requests, queued) = (Counter::<u64>::default(), Gauge::<i64>::default());
+            requests.inc();
+            part.register("requests", "Requests", requests);
+            part.register("queued", "Requests that wait", queued);
+        }
+        let expected = r#"# HELP requests Requests.
+# TYPE requests counter
+requests_total{server="hub"} 1
+requests_total{server="cluster-1"} 1
+# HELP queued Requests that wait.
+# TYPE queued gauge
+queued{server="hub"} 0
+queued{server="cluster-1"} 0
+# EOF
+"#;
+        assert_eq!(encode(&registry).unwrap(), expected);
+        assert_eq!(encode(&Registry::default()).unwrap(), "# EOF\n");
     }
 }

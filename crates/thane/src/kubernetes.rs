@@ -6,3 +6,4 @@ pub(crate) mod manifests;
 pub(crate) mod stream;
 pub(crate) mod table;
 pub(crate) mod target;
+mod warnings;

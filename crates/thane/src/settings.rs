@@ -1,5 +1,6 @@
 //! The whole configuration of the binary, put together from its layers.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,8 +34,12 @@ pub(crate) struct UpSettings {
     pub(crate) data: PathBuf,
     /// How many cluster APIs run beside the hub's.
     pub(crate) clusters: u16,
+    /// Where the hub's Kubernetes API listens; cluster N's is N ports above.
+    pub(crate) api_address: SocketAddr,
     /// Every listener takes a free port.
     pub(crate) ephemeral_ports: bool,
+    /// File with the keys that encrypt Secrets.
+    pub(crate) encryption_keys: Option<PathBuf>,
     /// How long parts may take to stop.
     pub(crate) grace: Span,
 }
@@ -44,7 +49,9 @@ impl Default for UpSettings {
         Self {
             data: PathBuf::from(".thane"),
             clusters: 1,
+            api_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             ephemeral_ports: false,
+            encryption_keys: None,
             grace: Span(Duration::from_secs(10)),
         }
     }

@@ -1,7 +1,9 @@
 //! Everything in one process: the hub's API, its clusters' APIs, health and metrics.
 
 mod directory;
+mod install;
 mod kubeconfig;
+mod welcome;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,8 +24,8 @@ use crate::output::tell;
 use crate::settings::{Settings, UpSettings};
 use directory::Directory;
 
-/// The hub's Kubernetes API; cluster N's is N above it.
-const API_PORT: u16 = 6443;
+/// The first server, and the current context of the kubeconfig.
+const HUB: &str = "hub";
 /// Each cluster is a server with a store of its own; this many fit a laptop.
 const CLUSTERS_MAX: u16 = 64;
 
@@ -48,6 +50,10 @@ fn check(up: &UpSettings) -> Result<(), Failure> {
         let message = format!("{} clusters are too many; at most {CLUSTERS_MAX} run in one process", up.clusters);
         return Err(Failure::new(code::CONFIG_INVALID, message));
     }
+    if !up.ephemeral_ports && up.api_address.port().checked_add(up.clusters).is_none() {
+        let message = format!("{} clusters do not fit above port {}", up.clusters, up.api_address.port());
+        return Err(Failure::new(code::CONFIG_INVALID, message));
+    }
     Ok(())
 }
 
@@ -62,39 +68,60 @@ async fn start(
     let (clock, network) = (SystemClock::shared(), Tcp::shared());
     let readiness = Readiness::new();
     let complete = readiness.condition("endpoints");
-    let registry = metrics::registry(env!("CARGO_PKG_VERSION"), clock.now(), tasks);
-    let address = listen(settings.value.admin.address, up.ephemeral_ports);
-    let listener = network.bind(address).await?;
+    let listener = network.bind(listen(settings.value.admin.address, up.ephemeral_ports)).await?;
     let metrics_url = format!("http://{}", listener.local_addr());
-    let admin = Admin { tasks: tasks.clone(), readiness, registry, levels, config: settings.rows() };
-    admin::serve(admin, listener, &tasks.child("admin"));
 
     let names: Vec<String> =
         std::iter::once("hub".to_owned()).chain((1..=up.clusters).map(|number| format!("cluster-{number}"))).collect();
-    let starting = names.iter().zip(API_PORT..).map(|(name, port)| {
-        let address = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), up.ephemeral_ports);
-        start_api(name, address, directory, &clock, &network, tasks)
+    let starting = names.iter().zip(0..=up.clusters).map(|(name, number)| {
+        let port = up.api_address.port().saturating_add(number);
+        let address = listen(SocketAddr::new(up.api_address.ip(), port), up.ephemeral_ports);
+        let mut config = embedded::Config::new(directory.join(name), address);
+        config.encryption_keys.clone_from(&up.encryption_keys);
+        if name == HUB {
+            config.readiness = readiness.clone();
+        }
+        start_api(name, config, &names, &clock, &network, tasks)
     });
     let apis = try_join_all(starting).await?;
-    directory.write("kubeconfig", &kubeconfig::write(&names, &apis)?)?;
+
+    let mut registry = metrics::registry(env!("CARGO_PKG_VERSION"), clock.now(), tasks);
+    for (name, api) in names.iter().zip(&apis) {
+        api.register(registry.sub_registry_with_label(("server".into(), name.clone().into())));
+    }
+    let admin = Admin { tasks: tasks.clone(), readiness, registry, levels, config: settings.rows() };
+    admin::serve(admin, listener, &tasks.child("admin"));
+
+    kubeconfig::publish(&names, &apis, directory, &tasks.child("kubeconfig"))?;
     let endpoints = BTreeMap::from([("api", apis[0].url()), ("metrics", metrics_url)]);
     directory.write("endpoints.json", &crate::output::structured(&endpoints, crate::output::Structured::Json)?)?;
     complete.holds();
-    welcome(directory, &names, &apis, &endpoints);
+    let servers: Vec<(&str, String)> = names.iter().map(String::as_str).zip(apis.iter().map(Embedded::url)).collect();
+    tell(&welcome::welcome(&servers, &endpoints["metrics"], directory.path()));
     Ok(apis)
 }
 
+/// Starts one server with all it should have: the hub also has a namespace for each cluster.
 async fn start_api(
     name: &str,
-    address: SocketAddr,
-    directory: &Directory,
+    mut config: embedded::Config,
+    all: &[String],
     clock: &SharedClock,
     network: &SharedNetwork,
     tasks: &Tasks,
 ) -> Result<Embedded, Failure> {
-    let config = embedded::Config::new(directory.join(name), address);
+    let address = config.listen.ip();
+    if !address.is_loopback() && !address.is_unspecified() {
+        config.names.push(address.to_string());
+    }
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
-    started.map_err(|error| Failure::from(error).about(name))
+    let api = started.map_err(|error| Failure::from(error).about(name))?;
+    let mut namespaces = vec!["argocd".to_owned()];
+    if name == HUB {
+        namespaces.extend(all.iter().filter(|name| *name != HUB).cloned());
+    }
+    install::install(&api.server, &namespaces).await.map_err(|failure| failure.about(name))?;
+    Ok(api)
 }
 
 fn listen(address: SocketAddr, ephemeral: bool) -> SocketAddr {
@@ -131,15 +158,4 @@ async fn stop(up: &UpSettings, apis: &[Embedded], tasks: &Tasks) -> Result<(), F
             Err(Failure::new(code::TASK_FAILED, format!("a second signal ({reason:?}) cut the shutdown short")))
         }
     }
-}
-
-fn welcome(directory: &Directory, names: &[String], apis: &[Embedded], endpoints: &BTreeMap<&str, String>) {
-    tell("thane is up");
-    for (name, api) in names.iter().zip(apis) {
-        tell(&format!("  {name:<12} {}", api.url()));
-    }
-    tell(&format!("  {:<12} {}", "metrics", endpoints["metrics"]));
-    let kubeconfig = directory.join("kubeconfig");
-    tell(&format!("\ntry:  thane get namespaces --kubeconfig {}", kubeconfig.display()));
-    tell(&format!("      kubectl --kubeconfig {} --context hub get namespaces", kubeconfig.display()));
 }

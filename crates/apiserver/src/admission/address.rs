@@ -1,143 +1,123 @@
-//! Services get addresses and node ports of their own.
+//! Services get addresses and node ports of their own: what is used, and what requests under way have claimed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use thane_kv::Query as Range;
 
-use crate::builtin::service::{allocate, needs_address, needs_node_ports};
+use crate::builtin::service::assign::{Error, Pool, assign};
+use crate::builtin::service::{needs_address, needs_node_ports};
 use crate::failure::{Failure, Result};
-use crate::field::{FieldError, Path};
 use crate::metadata;
 use crate::objects::storage_failure;
 use crate::verbs::Call;
 
-/// A claim outlives the request that made it, which stores it or fails well before.
-const CLAIM: Duration = Duration::from_secs(60);
-
 /// Addresses and ports given out by requests that may not have stored them yet.
 #[derive(Default)]
-pub struct Addresses {
-    claims: Mutex<Claims>,
+pub(crate) struct Addresses {
+    book: Mutex<Book>,
 }
 
+/// Claims of requests, in the order of their beginnings and ends.
 #[derive(Default)]
-struct Claims {
-    addresses: BTreeMap<Ipv4Addr, Duration>,
-    ports: BTreeMap<u16, Duration>,
+struct Book {
+    moment: u64,
+    claims: Vec<Entry>,
 }
 
-/// What stored Services use.
-#[derive(Default)]
+struct Entry {
+    began: u64,
+    /// When its request ended; what it stored is seen only by those that began to read later.
+    ended: Option<u64>,
+    has: Used,
+}
+
+/// What Services use.
+#[derive(Default, Clone)]
 struct Used {
     addresses: BTreeSet<Ipv4Addr>,
     ports: BTreeSet<u16>,
 }
 
+/// What one request has claimed; given back when the request ends.
+pub(crate) struct Claim<'a> {
+    addresses: &'a Addresses,
+    began: u64,
+}
+
 impl Addresses {
-    /// Runs `choose` over what is used or claimed, and claims what it chose.
-    fn claim(&self, mut used: Used, now: Duration, choose: impl FnOnce(&mut Used) -> Result<Used>) -> Result<()> {
-        let mut claims = self.claims.lock();
-        let fresh = |at: &Duration| now.saturating_sub(*at) < CLAIM;
-        claims.addresses.retain(|_, at| fresh(at));
-        claims.ports.retain(|_, at| fresh(at));
-        used.addresses.extend(claims.addresses.keys());
-        used.ports.extend(claims.ports.keys());
-        let chosen = choose(&mut used)?;
-        claims.addresses.extend(chosen.addresses.into_iter().map(|address| (address, now)));
-        claims.ports.extend(chosen.ports.into_iter().map(|port| (port, now)));
+    /// Begins a claim, before what is stored is read.
+    fn begin(&self) -> Claim<'_> {
+        let mut book = self.book.lock();
+        book.moment += 1;
+        let began = book.moment;
+        book.claims.push(Entry { began, ended: None, has: Used::default() });
+        Claim { addresses: self, began }
+    }
+}
+
+impl Claim<'_> {
+    /// Runs `choose` over what is used or claimed by others, and claims what it says.
+    fn choose(&self, mut used: Used, choose: impl FnOnce(&Used) -> Result<Used>) -> Result<()> {
+        let mut book = self.addresses.book.lock();
+        let others = book.claims.iter().filter(|entry| entry.began != self.began);
+        for entry in others.filter(|entry| entry.ended.is_none_or(|ended| ended > self.began)) {
+            used.addresses.extend(&entry.has.addresses);
+            used.ports.extend(&entry.has.ports);
+        }
+        let chosen = choose(&used)?;
+        if let Some(own) = book.claims.iter_mut().find(|entry| entry.began == self.began) {
+            own.has = chosen;
+        }
         Ok(())
     }
 }
 
-/// Gives a Service what its type needs and it does not have yet.
-pub(super) async fn assign(call: &Call<'_>, object: &mut Value, old: Option<&Value>, dry_run: bool) -> Result<()> {
-    let wants_address = needs_address(object) && object["spec"]["clusterIP"] != "None";
-    if !wants_address && !needs_node_ports(object) {
-        return Ok(());
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut book = self.addresses.book.lock();
+        book.moment += 1;
+        let now = book.moment;
+        for entry in book.claims.iter_mut().filter(|entry| entry.began == self.began) {
+            entry.ended = Some(now);
+        }
+        // what ended before the oldest request under way began is of no interest to any
+        let oldest = book.claims.iter().filter(|entry| entry.ended.is_none()).map(|entry| entry.began).min();
+        book.claims.retain(|entry| entry.ended.is_none_or(|ended| oldest.is_some_and(|oldest| ended > oldest)));
     }
-    let used = used(call, old).await?;
-    let now = call.server.clock.monotonic();
-    let range = call.server.options.service_range;
-    let mut chosen_object = object.clone();
-    let result = call.server.addresses.claim(used, now, |used| {
-        let mut chosen = Used::default();
-        if wants_address {
-            chosen.addresses.extend(assign_address(&mut chosen_object, old, range, used)?);
-        }
-        if needs_node_ports(&chosen_object) {
-            assign_ports(&mut chosen_object, old, used, &mut chosen)?;
-        }
-        Ok(if dry_run { Used::default() } else { chosen })
-    });
-    *object = chosen_object;
-    result
 }
 
-fn assign_address(
-    object: &mut Value,
-    old: Option<&Value>,
-    range: ipnet::Ipv4Net,
-    used: &Used,
-) -> Result<Option<Ipv4Addr>> {
-    let kept = old.and_then(|old| old["spec"]["clusterIP"].as_str()).filter(|ip| !ip.is_empty()).map(str::to_owned);
-    let asked = object["spec"]["clusterIP"].as_str().unwrap_or_default().to_owned();
-    if let Some(kept) = kept {
-        if asked.is_empty() {
-            object["spec"]["clusterIP"] = kept.as_str().into();
-            object["spec"]["clusterIPs"] = json!([kept]);
-        }
-        // an address never changes; validation says so
+/// Gives a Service what its type needs and it does not have yet. The claim is to be held until the Service is stored.
+pub(super) async fn give<'a>(call: &Call<'a>, object: &mut Value, old: Option<&Value>) -> Result<Option<Claim<'a>>> {
+    if !needs_address(object) && !needs_node_ports(object) {
         return Ok(None);
     }
-    let address = if asked.is_empty() {
-        allocate::address(range, &used.addresses, rand::random())
-            .ok_or_else(|| Failure::internal("failed to allocate a serviceIP: range is full"))?
-    } else {
-        let path = Path::new("spec.clusterIPs");
-        if let Some(error) = allocate::address_error(range, &used.addresses, &asked, &[asked.as_str().into()], &path) {
-            return Err(invalid(object, error));
+    let claim = call.server.addresses.begin();
+    let used = used(call, old).await?;
+    let (range, start) = (call.server.options.service_range, rand::random());
+    claim.choose(used, |used| {
+        let pool = Pool { range, addresses: &used.addresses, ports: &used.ports, start };
+        match assign(object, old, &pool) {
+            Ok(()) => Ok(Used::of(object)),
+            Err(Error::Invalid(errors)) => Err(call.kind.invalid(metadata::name(object), &errors)),
+            Err(Error::Full(why)) => Err(Failure::internal(why)),
         }
-        asked.parse().map_err(Failure::internal)?
-    };
-    object["spec"]["clusterIP"] = address.to_string().into();
-    object["spec"]["clusterIPs"] = json!([address.to_string()]);
-    Ok(Some(address))
+    })?;
+    Ok(Some(claim))
 }
 
-fn assign_ports(object: &mut Value, old: Option<&Value>, used: &mut Used, chosen: &mut Used) -> Result<()> {
-    let had: BTreeSet<i64> = old.map(node_ports).unwrap_or_default().into_iter().collect();
-    let mut ports = object["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    for (index, port) in ports.iter_mut().enumerate() {
-        let wanted = port["nodePort"].as_i64().unwrap_or(0);
-        if wanted == 0 {
-            let free = allocate::node_port(&used.ports, rand::random())
-                .ok_or_else(|| Failure::internal("failed to allocate a nodePort: range is full"))?;
-            port["nodePort"] = free.into();
-            used.ports.insert(free);
-            chosen.ports.insert(free);
-        } else if !had.contains(&wanted) {
-            let path = Path::new("spec.ports").index(index).child("nodePort");
-            if let Some(error) = allocate::node_port_error(&used.ports, wanted, &path) {
-                return Err(invalid(object, error));
-            }
-            chosen.ports.extend(u16::try_from(wanted));
+impl Used {
+    fn of(service: &Value) -> Self {
+        let spec = &service["spec"];
+        let ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
+        let ports = ports.chain([&spec["healthCheckNodePort"]]).filter_map(Value::as_u64).filter(|port| *port > 0);
+        Self {
+            addresses: spec["clusterIP"].as_str().and_then(|text| text.parse().ok()).into_iter().collect(),
+            ports: ports.filter_map(|port| u16::try_from(port).ok()).collect(),
         }
     }
-    object["spec"]["ports"] = ports.into();
-    Ok(())
-}
-
-fn node_ports(service: &Value) -> Vec<i64> {
-    let ports = service["spec"]["ports"].as_array();
-    ports.into_iter().flatten().filter_map(|port| port["nodePort"].as_i64()).filter(|port| *port > 0).collect()
-}
-
-fn invalid(object: &Value, error: FieldError) -> Failure {
-    Failure::invalid("", "Service", metadata::name(object), &[error])
 }
 
 /// What all Services but the one being changed use.
@@ -151,8 +131,38 @@ async fn used(call: &Call<'_>, old: Option<&Value>) -> Result<Used> {
         if metadata::uid(&object) == own {
             continue;
         }
-        used.addresses.extend(object["spec"]["clusterIP"].as_str().and_then(|text| text.parse::<Ipv4Addr>().ok()));
-        used.ports.extend(node_ports(&object).into_iter().filter_map(|port| u16::try_from(port).ok()));
+        let Used { addresses, ports } = Used::of(&object);
+        used.addresses.extend(addresses);
+        used.ports.extend(ports);
     }
     Ok(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(claim: &Claim<'_>, stored: &[u16], wanted: u16) -> bool {
+        let used = Used { ports: stored.iter().copied().collect(), ..Used::default() };
+        let has = Used { ports: BTreeSet::from([wanted]), ..Used::default() };
+        let choose = |used: &Used| {
+            if used.ports.contains(&wanted) { Err(Failure::internal("taken")) } else { Ok(has) }
+        };
+        claim.choose(used, choose).is_ok()
+    }
+
+    #[test]
+    fn nothing_is_given_twice() {
+        let addresses = Addresses::default();
+        let (first, second) = (addresses.begin(), addresses.begin());
+        assert!(claims(&first, &[], 1));
+        assert!(!claims(&second, &[], 1), "another request has it");
+        drop(first);
+        assert!(!claims(&second, &[], 1), "what it read may be older than what the first stored");
+        let third = addresses.begin();
+        assert!(claims(&third, &[], 1), "what was not stored in the end is free");
+        assert!(!claims(&third, &[2], 2), "stored");
+        drop((second, third));
+        assert!(addresses.book.lock().claims.is_empty());
+    }
 }

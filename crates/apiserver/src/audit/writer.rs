@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::Metrics;
 
@@ -54,13 +55,23 @@ impl AuditWriter {
         Self { file, events, metrics }
     }
 
-    /// Writes until every [`super::AuditLog`] is gone and the queue is empty. A failing disk does not end it: events that
-    /// cannot be written are counted, and the file is opened again for the next.
-    pub async fn run(mut self) {
+    /// Writes until it is told to stop, or every [`super::AuditLog`] is gone, and what was queued is on disk. A failing
+    /// disk does not end it: events that cannot be written are counted, and the file is opened again for the next.
+    pub async fn run(mut self, stop: CancellationToken) {
         let mut open = None;
         let mut batch = Vec::with_capacity(BATCH);
-        while self.events.recv_many(&mut batch, BATCH).await > 0 {
-            let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        loop {
+            let count = tokio::select! {
+                count = self.events.recv_many(&mut batch, BATCH) => count,
+                () = stop.cancelled(), if !self.events.is_closed() => {
+                    self.events.close();
+                    continue;
+                }
+            };
+            if count == 0 {
+                break;
+            }
+            let count = u64::try_from(count).unwrap_or(u64::MAX);
             let lines = std::mem::take(&mut batch).concat();
             match self.append(open.take(), &lines).await {
                 Ok(file) => {

@@ -5,8 +5,9 @@ use http::HeaderMap;
 use super::{
     ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, service_account_groups, service_account_name, split_service_account,
 };
-use crate::authz::{Action, User, go_quote};
+use crate::authz::{Action, User};
 use crate::failure::{Failure, Result};
+use crate::go;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -41,7 +42,7 @@ pub fn impersonation(headers: &HeaderMap, uri: &str) -> Result<Option<Impersonat
     if !matches!(parts.first(), Some(Part::User(_) | Part::Account { .. })) {
         let shown = parts.iter().map(Part::shown).collect::<Vec<_>>().join(" ");
         let text =
-            format!("Internal Server Error: {}: requested [{shown}] without impersonating a user", go_quote(uri));
+            format!("Internal Server Error: {}: requested [{shown}] without impersonating a user", go::quoted(uri));
         return Err(Failure::new(500, "InternalError", crate::authz::sanitised(&text)).as_text());
     }
     let grouped = headers.contains_key(GROUP);

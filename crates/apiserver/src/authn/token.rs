@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{CREDENTIAL_ID, authenticated, extra, service_account_groups, service_account_name};
-use crate::authz::{User, go_quote_list};
+use crate::authz::User;
+use crate::go;
 
 /// How far clocks may differ.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
@@ -28,7 +29,7 @@ pub enum TokenError {
     #[error("service account token claims could not be validated: {0}")]
     Malformed(String),
     /// For someone else.
-    #[error("token audiences {} is invalid for the target audiences {}", go_quote_list(.0), go_quote_list(.1))]
+    #[error("token audiences {} is invalid for the target audiences {}", go::quoted_list(.0), go::quoted_list(.1))]
     Audience(Vec<String>, Vec<String>),
     /// Too late.
     #[error("service account token has expired")]

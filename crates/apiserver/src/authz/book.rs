@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Action, Decision, MASTERS, RBAC_GROUP, Rule, User, combined, go_quote};
+use super::{Action, Decision, MASTERS, RBAC_GROUP, Rule, User, combined};
+use crate::go;
 
 /// The roles and bindings of one namespace, or of the cluster under the empty name.
 #[derive(Debug, Clone, Default)]
@@ -148,10 +149,10 @@ impl RuleBook {
     fn referenced(&self, namespace: &str, binding: &Binding) -> Result<&[Rule], String> {
         let (kind, name) = (binding.role_kind.as_str(), binding.role_name.as_str());
         if !matches!(kind, "Role" | "ClusterRole") {
-            return Err(format!("unsupported role reference kind: {}", go_quote(kind)));
+            return Err(format!("unsupported role reference kind: {}", go::quoted(kind)));
         }
         self.role(kind, namespace, name)
-            .ok_or_else(|| format!("{}.{RBAC_GROUP} {} not found", kind.to_lowercase(), go_quote(name)))
+            .ok_or_else(|| format!("{}.{RBAC_GROUP} {} not found", kind.to_lowercase(), go::quoted(name)))
     }
 }
 
@@ -224,9 +225,9 @@ impl Binding {
         };
         format!(
             "RBAC: allowed by {kind} {} of {} {} to {}",
-            go_quote(&name),
+            go::quoted(&name),
             self.role_kind,
-            go_quote(&self.role_name),
+            go::quoted(&self.role_name),
             subject.map_or("", |subject| subject.shown.as_str()),
         )
     }
@@ -235,7 +236,7 @@ impl Binding {
 impl Subject {
     fn from_value(value: &Value, binding_namespace: &str) -> Option<Self> {
         let (kind, name) = (text(value, "/kind"), text(value, "/name"));
-        let shown = |name: &str| format!("{kind} {}", go_quote(name));
+        let shown = |name: &str| format!("{kind} {}", go::quoted(name));
         match kind {
             "User" => Some(Self { kind: SubjectKind::User, matched: name.into(), shown: shown(name) }),
             "Group" => Some(Self { kind: SubjectKind::Group, matched: name.into(), shown: shown(name) }),

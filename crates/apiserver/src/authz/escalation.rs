@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::rule::uncovered;
-use super::{Action, MASTERS, RBAC_GROUP, Rule, RuleBook, User, go_quote, go_quote_list};
+use super::{Action, MASTERS, RBAC_GROUP, Rule, RuleBook, User};
 use crate::failure::{Failure, Result};
+use crate::go;
 
 /// A create or update of a role or binding, after defaulting and validation.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +65,7 @@ fn binding_errors(book: &RuleBook, user: &User, write: RoleWrite<'_>) -> Result<
     let resource = match kind {
         "ClusterRole" => "clusterroles",
         "Role" => "roles",
-        other => return Err(Failure::internal(format!("unsupported role reference kind: {}", go_quote(other)))),
+        other => return Err(Failure::internal(format!("unsupported role reference kind: {}", go::quoted(other)))),
     };
     let bind = Action {
         verb: "bind".into(),
@@ -100,8 +101,8 @@ fn missing(book: &RuleBook, user: &User, namespace: &str, wanted: &[Rule]) -> Op
     lines.dedup();
     let mut message = format!(
         "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-        go_quote(&user.name),
-        go_quote_list(&user.groups),
+        go::quoted(&user.name),
+        go::quoted_list(&user.groups),
         lines.join("\n")
     );
     if !owned.errors.is_empty() {

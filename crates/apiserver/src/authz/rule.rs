@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Action, go_quote_list};
+use super::Action;
+use crate::go;
 
 /// A `PolicyRule`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Rule {
         let shown = parts
             .iter()
             .filter(|(_, list)| !list.is_empty())
-            .map(|(name, list)| format!("{name}:{}", go_quote_list(list)))
+            .map(|(name, list)| format!("{name}:{}", go::quoted_list(list)))
             .collect::<Vec<_>>();
         format!("{{{}}}", shown.join(", "))
     }

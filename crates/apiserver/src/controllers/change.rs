@@ -57,6 +57,9 @@ impl Change {
     /// An object that changed.
     pub(super) fn observed(server: &Inner, event: &Event) -> Option<Self> {
         let kind = kind_of(server, &event.key)?;
+        if is_plain(&kind, event) {
+            return None;
+        }
         let read = |entry: &Option<Entry>| entry.as_ref().and_then(|entry| meta(server, &kind, entry));
         let (old, new) = (read(&event.previous), read(&event.entry));
         Some(Self { key: event.key.clone(), kind: Arc::clone(&kind), old, new })
@@ -71,6 +74,15 @@ impl Change {
     pub(super) fn is(&self, group: &str, plural: &str) -> bool {
         self.kind.is(group, plural)
     }
+}
+
+/// A write that no controller looks at: most of them. Told by a search instead of by parsing.
+fn is_plain(kind: &ResourceType, event: &Event) -> bool {
+    const TELLING: [&[u8]; 2] = [b"\"ownerReferences\"", b"\"deletionTimestamp\""];
+    let Some(new) = &event.entry else { return false };
+    let watched = kind.is("", "namespaces") || kind.is_definition() || kind.group == crate::authz::RBAC_GROUP;
+    let tells = |value: &Bytes| TELLING.iter().any(|word| memchr::memmem::find(value, word).is_some());
+    !watched && !kind.is_secret() && !tells(&new.value) && !event.previous.as_ref().is_some_and(|old| tells(&old.value))
 }
 
 /// The type a key belongs to, if it is served.

@@ -1,5 +1,7 @@
 //! Namespaces: what is in every one, and how one goes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use thane_kv::Query;
 
@@ -19,12 +21,18 @@ const ROOT_CA_NOTE: &str = "Contains a CA bundle that can be used to verify the 
                             endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                             guaranteed across distributions of Kubernetes clusters.";
 
-/// Names the work a change asks for.
-pub(super) fn take(change: &Change, queue: &mut Queue) {
+/// Names the work a change asks for; `going` are the namespaces that are going away.
+pub(super) fn take(change: &Change, going: &mut BTreeSet<String>, queue: &mut Queue) {
     let Some(meta) = change.meta() else { return };
     if change.is("", "namespaces") {
         match &change.new {
-            Some(new) if new.deletion_timestamp.is_some() => queue.push(Work::Terminate(new.name.clone())),
+            Some(new) if new.deletion_timestamp.is_some() => {
+                going.insert(new.name.clone());
+                queue.push(Work::Terminate(new.name.clone()));
+            }
+            None => {
+                going.remove(&meta.name);
+            }
             Some(new) if change.old.is_none() => queue.push(Work::Defaults(new.name.clone())),
             _ => {}
         }
@@ -37,7 +45,9 @@ pub(super) fn take(change: &Change, queue: &mut Queue) {
             queue.push(Work::Defaults(meta.namespace.clone()));
         }
         // the last object of a namespace that is going away lets it go
-        queue.push(Work::Terminate(meta.namespace.clone()));
+        if going.contains(&meta.namespace) {
+            queue.push(Work::Terminate(meta.namespace.clone()));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Work to do: each piece at most once, failed ones again after a pause that grows.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(super) struct Queue {
     ready: VecDeque<Work>,
+    is_ready: BTreeSet<Work>,
     /// When each waiting piece is due and how long it paused last.
     waiting: BTreeMap<Work, (Instant, Duration)>,
     pauses: BTreeMap<Work, Duration>,
@@ -38,7 +39,7 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn push(&mut self, work: Work) {
         self.waiting.remove(&work);
-        if !self.ready.contains(&work) {
+        if self.is_ready.insert(work.clone()) {
             self.ready.push_back(work);
         }
     }
@@ -49,7 +50,9 @@ impl Queue {
         for work in due {
             self.push(work);
         }
-        self.ready.pop_front()
+        let work = self.ready.pop_front()?;
+        self.is_ready.remove(&work);
+        Some(work)
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {

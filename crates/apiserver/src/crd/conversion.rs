@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::view::{strings, text};
 use crate::field::{FieldError, Path};
-use crate::schema::names as rules;
+use crate::names as rules;
 
 const ACCEPTED: [&str; 2] = ["v1", "v1beta1"];
 
@@ -100,7 +100,7 @@ fn webhook_service(service: &Value, path: &Path) -> Vec<FieldError> {
                     errors.push(FieldError::invalid(&path.child("path"), given, detail));
                     continue;
                 }
-                for why in rules::subdomain(step) {
+                for why in rules::dns_subdomain(step) {
                     let detail = format!("segment[{at}]: {why}");
                     errors.push(FieldError::invalid(&path.child("path"), given, detail));
                 }
@@ -120,7 +120,7 @@ fn review_versions(versions: &[&str], recognised: bool, path: &Path) -> Vec<Fiel
             errors.push(FieldError::invalid(&path.index(at), *version, "duplicate version"));
             continue;
         }
-        for why in rules::label_1035(version) {
+        for why in rules::dns1035_label(version) {
             errors.push(FieldError::invalid(&path.index(at), *version, why));
         }
     }

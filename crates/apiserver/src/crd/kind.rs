@@ -6,9 +6,11 @@ use serde_json::Value;
 
 use super::view::{flag, strings, text};
 use crate::field::{FieldError, Path};
+use crate::go;
+use crate::jsonpath::JsonPath;
 use crate::schema::custom;
 use crate::schema::node::Schema;
-use crate::table::{JsonPath, Printer};
+use crate::table::Printer;
 
 /// A custom resource.
 #[derive(Debug, Clone)]
@@ -154,7 +156,7 @@ impl Version {
             let why = format!(
                 ".{} accessor error: {other} is of the type {}, expected string",
                 path.join("."),
-                go_kind(other)
+                go::type_name(other)
             );
             errors.push(FieldError::invalid(&Path::new(&format!(".{}", path.join("."))), "", why));
         }
@@ -166,24 +168,12 @@ fn follow<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, name| value.get(name))
 }
 
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 fn replica_error(object: &Value, names: &[String]) -> Option<FieldError> {
     let dotted = format!(".{}", names.join("."));
     let path = Path::new(&dotted);
     let value = follow(object, names)?;
     let Some(count) = value.as_i64() else {
-        let why = format!("{dotted} accessor error: {value} is of the type {}, expected int64", go_kind(value));
+        let why = format!("{dotted} accessor error: {value} is of the type {}, expected int64", go::type_name(value));
         return Some(FieldError::invalid(&path, 0, why));
     };
     if count < 0 {

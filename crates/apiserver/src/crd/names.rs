@@ -119,7 +119,7 @@ pub(super) fn is_true(crd: &Value, kind: &str) -> bool {
 }
 
 fn set(crd: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) {
-    let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let at = crate::time::seconds(now);
     let fresh = json!({
         "lastTransitionTime": at, "message": message, "reason": reason, "status": status, "type": kind,
     });

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::jsonpath::field_path;
 use super::view::{flag, strings, text};
 use super::{defaults, rendered, structural};
 use crate::field::{FieldError, Path};
+use crate::jsonpath::field_path;
 use crate::schema::custom::{META_FIELDS, custom};
 use crate::schema::node::Schema;
 

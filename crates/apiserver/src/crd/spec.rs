@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::jsonpath::{self, simple_errors};
 use super::view::{Part, View, flag, strings, text};
 use super::{conversion, openapi, rendered};
 use crate::field::{FieldError, Path};
-use crate::schema::{Type, custom, names as rules};
+use crate::jsonpath::{field_path, simple_errors};
+use crate::names as rules;
+use crate::schema::{Type, custom};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -39,7 +40,7 @@ pub(super) fn validate(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
 fn group_and_scope(spec: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let group = text(spec, "group").unwrap_or_default();
-    let wrong = rules::subdomain(group);
+    let wrong = rules::dns_subdomain(group);
     if group.is_empty() {
         errors.push(FieldError::required(&path.child("group"), ""));
     } else if !wrong.is_empty() {
@@ -60,7 +61,7 @@ fn version(view: &View<'_>, at: usize, old: Option<&View<'_>>) -> Vec<FieldError
     let path = Path::new("spec").child("versions").index(at);
     let mut errors = Vec::new();
     let name = text(version, "name").unwrap_or_default();
-    let wrong = rules::label_1035(name);
+    let wrong = rules::dns1035_label(name);
     if !wrong.is_empty() {
         errors.push(FieldError::invalid(&path.child("name"), name, wrong.join(",")));
     }
@@ -131,7 +132,7 @@ fn version_list(view: &View<'_>, path: &Path) -> Vec<FieldError> {
         invalid("must have exactly one version marked as storage version");
     }
     if let Some(first) = names.first().filter(|first| !first.is_empty()) {
-        let wrong = rules::label_1035(first);
+        let wrong = rules::dns1035_label(first);
         if !wrong.is_empty() {
             errors.push(FieldError::invalid(&path.child("version"), *first, wrong.join(",")));
         }
@@ -180,14 +181,14 @@ pub(super) fn names(value: &Value, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for key in ["plural", "singular"] {
         let name = text(value, key).unwrap_or_default();
-        let wrong = rules::label_1035(name);
+        let wrong = rules::dns1035_label(name);
         if !name.is_empty() && !wrong.is_empty() {
             errors.push(FieldError::invalid(&path.child(key), name, wrong.join(",")));
         }
     }
     for key in ["kind", "listKind"] {
         let name = text(value, key).unwrap_or_default();
-        let wrong = rules::label_1035(&name.to_lowercase());
+        let wrong = rules::dns1035_label(&name.to_lowercase());
         if !name.is_empty() && !wrong.is_empty() {
             let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
             errors.push(FieldError::invalid(&path.child(key), name, detail));
@@ -195,7 +196,7 @@ pub(super) fn names(value: &Value, path: &Path) -> Vec<FieldError> {
     }
     let mut list = |key: &str| {
         for (at, name) in strings(value, key).into_iter().enumerate() {
-            let wrong = rules::label_1035(name);
+            let wrong = rules::dns1035_label(name);
             if !wrong.is_empty() {
                 errors.push(FieldError::invalid(&path.child(key).index(at), name, wrong.join(",")));
             }
@@ -208,7 +209,7 @@ pub(super) fn names(value: &Value, path: &Path) -> Vec<FieldError> {
         errors.push(FieldError::invalid(&path.child("listKind"), same.unwrap_or_default(), detail));
     }
     for (at, name) in strings(value, "categories").into_iter().enumerate() {
-        let wrong = rules::label_1035(name);
+        let wrong = rules::dns1035_label(name);
         if !wrong.is_empty() {
             errors.push(FieldError::invalid(&path.child("categories").index(at), name, wrong.join(",")));
         }
@@ -284,7 +285,7 @@ fn selectable(list: &Value, schema: Option<&Value>, path: &Path) -> Vec<FieldErr
             errors.push(FieldError::required(&path, ""));
             continue;
         }
-        match jsonpath::field_path(given, &tree, false) {
+        match field_path(given, &tree, false) {
             Err(why) => errors.push(FieldError::invalid(&path, given, format!("is an invalid path: {why}"))),
             Ok((leads, node)) => {
                 if leads.as_str() == "metadata" || leads.as_str().starts_with("metadata.") {

@@ -102,6 +102,9 @@ fn whole_objects(schema: &mut Value, root: bool) {
     if !(root || embedded) {
         return;
     }
+    if embedded && !root {
+        map.insert("required".to_owned(), with_type(map.get("required")));
+    }
     let properties = map.entry("properties").or_insert_with(|| json!({}));
     if !properties.is_object() {
         *properties = json!({});
@@ -109,6 +112,17 @@ fn whole_objects(schema: &mut Value, root: bool) {
     properties["apiVersion"] = json!({"description": API_VERSION, "type": "string"});
     properties["kind"] = json!({"description": KIND, "type": "string"});
     properties["metadata"] = json!({"description": METADATA, "allOf": [reference(&format!("{META}.ObjectMeta"))]});
+}
+
+/// An object inside another must say what it is.
+fn with_type(required: Option<&Value>) -> Value {
+    let mut names = required.and_then(Value::as_array).cloned().unwrap_or_default();
+    for name in ["apiVersion", "kind"] {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.into());
+        }
+    }
+    names.into()
 }
 
 fn add_builtin(definition: &str, all: &mut Map<String, Value>) {
@@ -141,11 +155,15 @@ fn translated(name: &str, raw: Value) -> Value {
         _ => {}
     }
     let mut schema = references(raw);
-    drop_optional(short, name, &mut schema);
-    if let Some(fact) = builtin::fact(name, None)
-        && fact.map_type == MapType::Atomic
-    {
-        schema["x-kubernetes-map-type"] = "atomic".into();
+    let fact = builtin::fact(name, None);
+    if let Some(map) = schema.as_object_mut() {
+        map.remove("required");
+        if let Some(fact) = fact.filter(|fact| !fact.required.is_empty()) {
+            map.insert("required".to_owned(), fact.required.clone().into());
+        }
+        if fact.is_some_and(|fact| fact.map_type == MapType::Atomic) {
+            map.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
+        }
     }
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (field, child) in properties.iter_mut() {
@@ -153,35 +171,6 @@ fn translated(name: &str, raw: Value) -> Value {
         }
     }
     schema
-}
-
-/// What `k8s-openapi` calls required because its Rust types cannot be without it, but clients may leave out.
-fn drop_optional(short: &str, name: &str, schema: &mut Value) {
-    let names_another = matches!(
-        short,
-        "LocalObjectReference"
-            | "ConfigMapEnvSource"
-            | "ConfigMapKeySelector"
-            | "ConfigMapProjection"
-            | "ConfigMapVolumeSource"
-            | "SecretEnvSource"
-            | "SecretKeySelector"
-            | "SecretProjection"
-    );
-    let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) else { return };
-    required.retain(|field| match field.as_str() {
-        Some("metadata") => name == "io.k8s.api.core.v1.Event",
-        Some("name") => !names_another,
-        _ => true,
-    });
-    if name == "io.k8s.api.events.v1.Event" {
-        required.push("eventTime".into());
-    }
-    if required.is_empty()
-        && let Some(map) = schema.as_object_mut()
-    {
-        map.remove("required");
-    }
 }
 
 fn with_facts(definition: &str, field: &str, child: &mut Value) {
@@ -213,6 +202,9 @@ fn with_facts(definition: &str, field: &str, child: &mut Value) {
     if let Some(key) = &fact.merge_key {
         child["x-kubernetes-patch-merge-key"] = key.as_str().into();
     }
+    if !fact.enumeration.is_empty() {
+        child["enum"] = fact.enumeration.clone().into();
+    }
     if let Some(default) = &fact.default {
         child["default"] = default.clone();
     }
@@ -222,10 +214,12 @@ fn with_facts(definition: &str, field: &str, child: &mut Value) {
 fn references(raw: Value) -> Value {
     match raw {
         Value::Object(mut map) => {
-            let target = map.remove("$ref").and_then(|target| {
-                let name = target.as_str()?.rsplit('/').next()?.to_owned();
-                Some(reference(&name))
-            });
+            // A field may itself be called `$ref`.
+            let target =
+                map.get("$ref").and_then(Value::as_str).and_then(|target| target.rsplit('/').next()).map(reference);
+            if target.is_some() {
+                map.remove("$ref");
+            }
             let mut out: Map<String, Value> = map.into_iter().map(|(key, value)| (key, references(value))).collect();
             match target {
                 Some(target) if out.is_empty() => return target,

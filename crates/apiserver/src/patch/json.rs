@@ -7,6 +7,7 @@
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Result};
+use crate::go;
 
 /// The most operations in one patch.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -61,7 +62,7 @@ fn rejected() -> Failure {
 fn operations(patch: &Value, checked: bool) -> Result<&[Value]> {
     let wrong = |value: &Value, into: &str| {
         let prefix = if checked { "error decoding patch: " } else { "" };
-        Err(Failure::bad_request(format!("{prefix}json: cannot unmarshal {} into Go {into}", type_name(value))))
+        Err(Failure::bad_request(format!("{prefix}json: cannot unmarshal {} into Go {into}", go::json_type(value))))
     };
     let operations = match patch {
         Value::Array(operations) => operations.as_slice(),
@@ -87,18 +88,6 @@ fn operations(patch: &Value, checked: bool) -> Result<&[Value]> {
         }
     }
     Ok(operations)
-}
-
-/// A JSON type as Go's decoder names it.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// One operation; `None` if it does not apply.

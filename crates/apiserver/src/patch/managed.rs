@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
-use super::typed::show;
 use crate::field::{FieldError, Path};
+use crate::go;
 
 /// What one manager owns.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,9 +35,9 @@ impl Owned {
 
     /// As conflicts name it.
     pub(crate) fn shown(&self) -> String {
-        let mut out = show::quoted(&self.manager);
+        let mut out = go::quoted(&self.manager);
         if !self.subresource.is_empty() {
-            out = format!("{out} with subresource {}", show::quoted(&self.subresource));
+            out = format!("{out} with subresource {}", go::quoted(&self.subresource));
         }
         if !self.applied {
             out = format!("{out} using {}", self.api_version);
@@ -106,7 +106,7 @@ impl Managed {
                 "FieldsV1" => {}
                 "" => return Err(format!("missing fieldsType in managed fields entry {at}")),
                 other => {
-                    let other = show::quoted(other);
+                    let other = go::quoted(other);
                     return Err(format!("invalid fieldsType {other} in managed fields entry {at}"));
                 }
             }

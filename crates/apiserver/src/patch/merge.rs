@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::json::type_name;
 use crate::failure::{Failure, Result};
+use crate::go;
 
 /// Applies a patch. `checked` is whether field validation is `Warn` or `Strict`, where errors are worded differently.
 pub fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
@@ -17,7 +17,7 @@ pub fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
         Value::Null => Err(invalid()),
         other if checked => Err(Failure::bad_request(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            type_name(other)
+            go::json_type(other)
         ))),
         list @ Value::Array(_) => Err(super::undecodable(
             &without_nulls(list),

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::json::type_name as json_type;
-use super::typed::show;
 use crate::failure::{Failure, Result};
+use crate::go;
 use crate::schema::Schema;
 
 const DIRECTIVE: &str = "$patch";
@@ -28,7 +27,7 @@ pub fn apply(schema: &Arc<Schema>, document: &Value, patch: &Value) -> Result<Va
         other => {
             return Err(Failure::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                json_type(other)
+                go::json_type(other)
             )));
         }
     };
@@ -42,18 +41,18 @@ fn unclear(message: impl Into<String>) -> Failure {
 }
 
 fn no_merge_key(item: &Value, key: &str) -> Failure {
-    unclear(format!("map: {} does not contain declared merge key: {key}", show::plain(item)))
+    unclear(format!("map: {} does not contain declared merge key: {key}", go::plain(item)))
 }
 
 fn bad_type(expected: &str, actual: &Value) -> Failure {
     // Go has no name for the type of nothing.
-    let actual = if actual.is_null() { "%!s(<nil>)" } else { show::type_name(actual) };
+    let actual = if actual.is_null() { "%!s(<nil>)" } else { go::type_name(actual) };
     unclear(format!("expected a {expected}, but received a {actual}"))
 }
 
 fn unknown_directive(directive: &Value, patch: &Fields) -> Failure {
-    let map = show::plain(&Value::Object(patch.clone()));
-    unclear(format!("unknown patch type: {} in map: {map}", show::plain(directive)))
+    let map = go::plain(&Value::Object(patch.clone()));
+    unclear(format!("unknown patch type: {} in map: {map}", go::plain(directive)))
 }
 
 fn field_of(schema: &Node, name: &str) -> Node {

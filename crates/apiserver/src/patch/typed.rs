@@ -10,7 +10,6 @@ pub(crate) mod merge;
 pub(crate) mod reconcile;
 pub(crate) mod remove;
 mod shape;
-pub(crate) mod show;
 pub(crate) mod validate;
 
 use std::fmt;

@@ -71,6 +71,9 @@ fn errors() {
 fn amounts_compare() {
     let read = |text: &str| text.parse::<Quantity>().unwrap();
     assert_eq!(read("1000m"), read("1"));
+    assert_eq!(read("1500m").plus(&Quantity::whole(1)).unwrap().to_string(), "2500m");
+    assert_eq!(read("1").minus(&read("1k")).unwrap().sign(), -1);
+    assert_eq!((read("2k").as_whole(), read("1m").as_whole()), (Some(2000), None));
     assert_eq!(read("1Ki"), read("1024"));
     assert!(read("1Gi") > read("1G"));
     assert!(read("-1").is_negative() && read("0.0").is_zero() && !read("1500m").is_whole());

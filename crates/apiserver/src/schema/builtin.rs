@@ -77,8 +77,10 @@ impl Resolver<'_> {
         let tree = Arc::new_cyclic(|me| {
             self.open.insert(name.to_owned(), me.clone());
             let mut node = self.node(raw, name);
+            node.required.clear();
             if let Some(fact) = facts::of(name, None) {
                 fact.apply(&mut node);
+                node.required.clone_from(&fact.required);
             }
             special(name, &mut node);
             self.open.remove(name);
@@ -120,8 +122,6 @@ impl Resolver<'_> {
             let link = self.field(owner, name, child);
             node.properties.insert(name.clone(), link);
         }
-        let required = raw.get("required").and_then(Value::as_array);
-        node.required = required.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
         node.additional = raw.get("additionalProperties").map(|child| self.link(child, owner));
         node.items = raw.get("items").map(|child| self.link(child, owner));
         for choice in raw.get("oneOf").and_then(Value::as_array).into_iter().flatten() {

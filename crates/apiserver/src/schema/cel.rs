@@ -17,6 +17,7 @@ mod walk;
 
 use std::sync::{Arc, LazyLock};
 
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use cel::{Env, Program};
 use serde_json::Value;
 
@@ -36,6 +37,8 @@ const OPERATORS_MAX: usize = 1000;
 /// Deeper brackets than this are refused.
 const NESTING_MAX: usize = 24;
 
+/// Expressions that nest deeper than this once parsed are refused: they are checked and run by recursion.
+const DEPTH_MAX: usize = 100;
 /// More syntax errors than this are not told.
 const ERRORS_MAX: usize = 3;
 
@@ -123,11 +126,43 @@ fn build(source: &str, scope: Vec<(String, Ty)>, uses_old_self: &mut bool) -> Re
         });
         shown.collect::<Vec<_>>().join("\n")
     })?;
+    if depth(program.expression()) > DEPTH_MAX {
+        return Err(check::marked(source, 0, 0, &format!("expression recursion limit exceeded: {DEPTH_MAX}")));
+    }
     let mut checker = Checker::new(program.source_info(), scope);
     let ty = checker.check(program.expression());
     *uses_old_self = checker.uses_old_self;
     let report = checker.report();
     if report.is_empty() { Ok((program, ty)) } else { Err(report) }
+}
+
+/// How deep an expression nests, found without recursion.
+fn depth(root: &IdedExpr) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(root, 1_usize)];
+    while let Some((expr, level)) = open.pop() {
+        deepest = deepest.max(level);
+        let mut below = |child| open.push((child, level + 1));
+        match &expr.expr {
+            Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).for_each(below),
+            Expr::Select(select) => below(&select.operand),
+            Expr::List(list) => list.elements.iter().for_each(below),
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        below(&entry.key);
+                        below(&entry.value);
+                    }
+                }
+            }
+            Expr::Comprehension(all) => {
+                let parts = [&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result];
+                parts.into_iter().for_each(below);
+            }
+            Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => {}
+        }
+    }
+    deepest
 }
 
 /// What could nest too deep to be parsed or run safely is refused by its looks.

@@ -5,31 +5,25 @@ use serde_json::{Number, Value};
 use super::builtin;
 use super::custom::META_FIELDS;
 use super::node::{Link, Schema, Type};
-use super::quantity::Quantity;
 use crate::field::{FieldError, Path};
-
-/// The message of the bad request a value of the wrong shape gets, if it has one.
-pub fn decode_errors(kind: &str, version: &str, schema: &Schema, value: &Value) -> Option<String> {
-    let why = first(schema, value)?;
-    Some(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
-}
+use crate::go;
+use crate::quantity::Quantity;
 
 /// What Go says of metadata that is no `ObjectMeta`.
 pub fn object_meta_error(metadata: &Value) -> Option<String> {
-    first(&builtin::object_meta(), metadata)
+    decode_error(&builtin::object_meta(), metadata)
 }
 
 /// What Go's decoder says first of a value that does not fit.
-pub fn first(schema: &Schema, value: &Value) -> Option<String> {
+pub fn decode_error(schema: &Schema, value: &Value) -> Option<String> {
     Walk { owner: String::new(), path: Vec::new() }.value(schema, value)
 }
 
-/// The message of the bad request a custom resource gets whose type or metadata, or those of an object inside it, are of
-/// the wrong shape.
-pub fn custom_errors(kind: &str, version: &str, schema: &Schema, value: &Value) -> Option<String> {
+/// What is said of a custom resource whose metadata, or the type or metadata of an object inside it, are of the wrong
+/// shape.
+pub fn custom_error(schema: &Schema, value: &Value) -> Option<String> {
     let metadata = value.get("metadata").and_then(object_meta_error);
-    let why = metadata.or_else(|| coerce(schema, value, &Path::root(), true).map(|error| error.to_string()))?;
-    Some(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+    metadata.or_else(|| coerce(schema, value, &Path::root(), true).map(|error| error.to_string()))
 }
 
 fn coerce(schema: &Schema, value: &Value, path: &Path, root: bool) -> Option<FieldError> {
@@ -79,7 +73,7 @@ impl Walk {
             return match value {
                 Value::String(_) => None,
                 Value::Number(number) => self.integer(number, "int32"),
-                other => Some(self.mismatch(shape(other), "int32")),
+                other => Some(self.mismatch(go::json_type(other), "int32")),
             };
         }
         match (schema.kind?, value) {
@@ -92,7 +86,7 @@ impl Walk {
                 None
             }
             (Type::Integer, Value::Number(number)) => self.integer(number, &go_type(schema)),
-            (_, other) => Some(self.mismatch(shape(other), &go_type(schema))),
+            (_, other) => Some(self.mismatch(go::json_type(other), &go_type(schema))),
         }
     }
 
@@ -130,12 +124,12 @@ impl Walk {
     }
 
     fn time(&self, value: &Value, layout: &str) -> Option<String> {
-        let Value::String(text) = value else { return Some(self.mismatch(shape(value), "string")) };
+        let Value::String(text) = value else { return Some(self.mismatch(go::json_type(value), "string")) };
         time_error(text, layout)
     }
 
     fn bytes(&self, value: &Value) -> Option<String> {
-        let Value::String(text) = value else { return Some(self.mismatch(shape(value), "[]uint8")) };
+        let Value::String(text) = value else { return Some(self.mismatch(go::json_type(value), "[]uint8")) };
         base64_error(text.as_bytes()).map(|at| format!("illegal base64 data at input byte {at}"))
     }
 
@@ -145,17 +139,6 @@ impl Walk {
         }
         let field = self.path.join(".");
         format!("json: cannot unmarshal {got} into Go struct field {}.{field} of type {wanted}", self.owner)
-    }
-}
-
-fn shape(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -192,11 +175,7 @@ fn go_type(schema: &Schema) -> String {
 }
 
 fn quantity(value: &Value) -> Option<String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    Quantity::parse(&text).err().map(str::to_owned)
+    Quantity::from_value(value).err().map(|error| error.to_string())
 }
 
 /// Go's explanation of a time it cannot read: the part it stopped at and what it wanted there.
@@ -284,7 +263,7 @@ mod tests {
     fn wrong_types_are_worded_as_go_words_them() {
         let check = |kind: &str, value: Value, expected: &str| {
             let schema = builtin::builtin(&format!("io.k8s.api.core.v1.{kind}")).unwrap();
-            assert_eq!(first(&schema, &value).unwrap_or_default(), expected, "{value}");
+            assert_eq!(decode_error(&schema, &value).unwrap_or_default(), expected, "{value}");
         };
         let field = |what: &str, at: &str, of: &str| {
             format!("json: cannot unmarshal {what} into Go struct field {at} of type {of}")
@@ -311,7 +290,11 @@ mod tests {
             pod(json!({"ports": [{"containerPort": 1.5}]})),
             &field("number 1.5", "ContainerPort.spec.containers.ports.containerPort", "int32"),
         );
-        check("Pod", pod(json!({"resources": {"limits": {"cpu": "abc"}}})), crate::schema::quantity::FORMAT);
+        check(
+            "Pod",
+            pod(json!({"resources": {"limits": {"cpu": "abc"}}})),
+            &crate::quantity::Error::Format.to_string(),
+        );
         check(
             "Pod",
             pod(json!({"resources": {"limits": 5}})),
@@ -340,15 +323,5 @@ mod tests {
         check("Secret", json!({"data": {"a": 5}}), &field("number", "Secret.data", "[]uint8"));
         check("Secret", json!({"data": 5}), &field("number", "Secret.data", "map[string][]uint8"));
         check("Secret", json!({"data": {"a": "YQ=="}, "immutable": true, "type": null}), "");
-    }
-
-    #[test]
-    fn a_wrong_kind_names_its_version() {
-        let schema = builtin::builtin("io.k8s.api.core.v1.ConfigMap").unwrap();
-        assert_eq!(
-            decode_errors("ConfigMap", "v1", &schema, &json!({"data": {"a": 1}})).unwrap(),
-            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go \
-             struct field ConfigMap.data of type string"
-        );
     }
 }

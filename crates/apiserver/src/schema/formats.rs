@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use regex::Regex;
 
-use super::names;
+use crate::names;
 
 const KNOWN: [&str; 26] = [
     "bsonobjectid",
@@ -72,8 +72,8 @@ pub fn matches(format: &str, text: &str) -> bool {
         "date" => is_date(text),
         "duration" => is_duration(text),
         "datetime" => is_date_time(text),
-        "k8sshortname" => text.len() <= 63 && names::is_label(text),
-        "k8slongname" => text.len() <= 253 && text.split('.').all(names::is_label),
+        "k8sshortname" => names::dns_label(text).is_empty(),
+        "k8slongname" => names::dns_subdomain(text).is_empty(),
         _ => true,
     }
 }

@@ -20,8 +20,15 @@ pub use lists::correlate;
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = openapi(schema, value, old, "");
     errors.extend(embedded::validate(schema, value));
-    errors.extend(lists::validate(schema, value));
+    errors.extend(repeated(schema, value, old));
     rules(schema, value, old, errors)
+}
+
+/// Items that repeat where none may; if some already did, that is let be.
+fn repeated(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let found = lists::validate(schema, value);
+    let before = found.is_empty() || old.is_none_or(|old| lists::validate(schema, old).is_empty());
+    if before { found } else { Vec::new() }
 }
 
 /// What is wrong with the status of a custom resource, where only the status is being written.
@@ -30,8 +37,7 @@ pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> V
     if let (Some(status), Some(link)) = (value.get("status"), schema.properties.get("status")) {
         errors = openapi(&link.get(), status, old.and_then(|old| old.get("status")), "status");
     }
-    errors.extend(embedded::validate(schema, value));
-    errors.extend(lists::validate(schema, value));
+    errors.extend(repeated(schema, value, old));
     rules(schema, value, old, errors)
 }
 

@@ -1,7 +1,6 @@
 //! Paths that are no resources: health, version, discovery, OpenAPI, keys.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::request::Parts;
@@ -28,7 +27,7 @@ pub(super) async fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Pa
     Ok(match parts.as_slice() {
         [] => json(discovery::paths(&types)),
         ["healthz" | "livez", ..] => response::text(200, "ok"),
-        ["readyz", ..] => readyz(server),
+        ["readyz", ..] => readyz(server, request.uri.query()),
         ["version"] => json(discovery::version()),
         ["api" | "apis"] if accepted.aggregated_discovery => {
             tagged(&discovery::aggregated(&types, parts[0] == "api").to_string(), request)
@@ -50,11 +49,17 @@ fn not_found() -> Answer {
     response::text(404, "404 page not found\n")
 }
 
-fn readyz(server: &Inner) -> Answer {
-    if server.ready.load(Ordering::Acquire) {
-        response::text(200, "ok")
-    } else {
-        response::text(500, "[-]controllers failed: not yet caught up\nreadyz check failed\n")
+/// A server that stops is not ready either, so that nobody is sent to it.
+fn readyz(server: &Inner, query: Option<&str>) -> Answer {
+    if server.stopping.is_cancelled() {
+        return response::text(500, "[-]shutdown failed: stopping\nreadyz check failed\n");
+    }
+    let report = server.readiness.report();
+    let verbose = query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some("verbose")));
+    match (server.readiness.is_ready(), verbose) {
+        (true, false) => response::text(200, "ok"),
+        (true, true) => response::text(200, format!("{report}readyz check passed\n")),
+        (false, _) => response::text(500, format!("{report}readyz check failed\n")),
     }
 }
 

@@ -37,7 +37,7 @@ where
     B::Error: std::fmt::Display,
 {
     let id = uuid::Uuid::new_v4().to_string();
-    let now = server.clock.now();
+    let (now, started) = (server.clock.now(), server.clock.monotonic());
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
@@ -52,7 +52,9 @@ where
     if let Ok(value) = HeaderValue::from_str(&id) {
         answer.headers_mut().insert("audit-id", value);
     }
-    audit(server, &id, &parts, &info, &trail, answer.status().as_u16()).await;
+    let code = answer.status().as_u16();
+    audit(server, &id, &parts, &info, &trail, code).await;
+    server.metrics.answered(&info.verb, code, server.clock.monotonic().saturating_sub(started));
     answer
 }
 

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{JsonPath, age};
+use super::age;
+use crate::jsonpath::JsonPath;
 use crate::metadata;
 
 /// The columns of one version of a custom resource.

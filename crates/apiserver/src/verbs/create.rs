@@ -56,8 +56,10 @@ pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) 
 
 /// As [`insert`], for an object whose managed fields are settled.
 pub async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
-    admission::create(call, &mut object, options.dry_run).await?;
+    admission::create(call, &mut object).await?;
     complete(call, &mut object);
+    // held until the object is stored
+    let _claim = admission::allocate(call, &mut object, None).await?;
     store(call, options, object).await
 }
 
@@ -69,6 +71,7 @@ async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Re
             object["metadata"]["name"] = name.into();
         }
         validate(call, &object)?;
+        call.kind.warnings(&object, None).into_iter().for_each(|text| call.warn(text));
         let name = metadata::name(&object).to_owned();
         let mut stored_form = object.clone();
         call.kind.on_write(&mut stored_form);
@@ -103,9 +106,9 @@ fn taken(call: &Call<'_>, name: &str, there: Option<&Stored>) -> Failure {
 fn complete(call: &Call<'_>, object: &mut Value) {
     object["apiVersion"] = call.kind.api_version().into();
     object["kind"] = call.kind.kind.as_str().into();
-    call.kind.prepare_create(object);
     object["metadata"]["creationTimestamp"] = crate::time::seconds(call.now).into();
     object["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
+    call.kind.prepare_create(object);
     if let Some(meta) = metadata::metadata_mut(object) {
         for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             meta.remove(field);

@@ -51,17 +51,8 @@ pub fn patched(
 
 /// A value of the wrong JSON type, as Go's decoder words it.
 fn wrong_types(kind: &ResourceType, object: &Value) -> Option<String> {
-    let words = if kind.is_custom() {
-        schema::decode_errors("ObjectMeta", "", &schema::builtin::object_meta(), &object["metadata"])
-    } else {
-        schema::decode_errors(&kind.kind, &kind.version, &kind.schema(), object)
-    }?;
-    Some(
-        words
-            .split_once(" cannot be handled as a ")
-            .and_then(|(_, rest)| rest.split_once(": "))
-            .map_or_else(|| words.clone(), |(_, why)| why.to_owned()),
-    )
+    let schema = kind.schema();
+    if kind.is_custom() { schema::custom_error(&schema, object) } else { schema::decode_error(&schema, object) }
 }
 
 /// Drops unknown fields, and warns or refuses as the client asked.

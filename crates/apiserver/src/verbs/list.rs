@@ -31,9 +31,8 @@ impl Filter {
     pub fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
         let labels = Labels::parse(&options.label_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
         let fields = Fields::parse(&options.field_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
-        let kind = &call.kind;
-        if let Some(unknown) = fields.names().find(|name| !kind.is_selectable(name)) {
-            return Err(Failure::bad_request(unknown_label(kind, unknown)));
+        if let Some(why) = call.kind.field_selector_error(&fields) {
+            return Err(Failure::bad_request(why));
         }
         Ok(Self { labels, fields })
     }
@@ -45,23 +44,12 @@ impl Filter {
 
     /// Whether an object passes.
     pub fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
-        self.labels.matches(crate::metadata::labels(object))
-            && self.fields.matches(|field| kind.selectable(object, field).unwrap_or_default().into())
+        self.labels.matches(crate::metadata::labels(object)) && kind.is_selected(object, &self.fields)
     }
 
     /// The one name that can pass, if the field selector says so.
     pub fn exact_name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
-    }
-}
-
-/// Types with field selectors of their own word the refusal differently.
-fn unknown_label(kind: &ResourceType, label: &str) -> String {
-    let own = kind.strategy().is_none_or(|strategy| !strategy.selectable_names().is_empty());
-    if own {
-        format!("field label not supported: {label}")
-    } else {
-        format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     }
 }
 
@@ -97,7 +85,12 @@ pub async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Re
         let wanted = if limit == 0 { CHUNK } else { CHUNK.min(limit - page.items.len()) };
         range.limit = Some(wanted);
         range.count_rest = limit > 0 && filter.is_open();
-        let found = call.objects().store().range(range.clone()).await.map_err(|error| expired(error, options))?;
+        let found = call
+            .objects()
+            .store()
+            .range(range.clone())
+            .await
+            .map_err(|error| expired(error, options, &prefix, &range))?;
         if range.at.is_none() {
             range.at = Some(found.revision);
         }
@@ -210,12 +203,22 @@ fn parse_token(token: &str, prefix: &Bytes) -> Result<(Option<u64>, Bytes)> {
     Ok((revision, key.into()))
 }
 
-fn expired(error: thane_kv::Error, options: &ListOptions) -> Failure {
+/// The revision of a list is gone: its client may start again, or go on from the same place at the present revision.
+fn expired(error: thane_kv::Error, options: &ListOptions, prefix: &[u8], range: &Range) -> Failure {
     match error {
-        thane_kv::Error::Compacted { .. } if !options.continue_token.is_empty() => Failure::expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
-             without the continue parameter.",
-        ),
+        thane_kv::Error::Compacted { .. } if !options.continue_token.is_empty() => {
+            let mut failure = Failure::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new \
+                 list without the continue parameter, or use the continue token in this response to retrieve the \
+                 remainder of the results. Continuing with the provided token results in an inconsistent list - \
+                 objects that were created, modified, or deleted between the time the first chunk was returned and now \
+                 may show up in the list.",
+            );
+            let start = String::from_utf8_lossy(&range.start[prefix.len()..]);
+            let next = URL_SAFE_NO_PAD.encode(json!({ "v": "meta.k8s.io/v1", "rv": -1, "start": start }).to_string());
+            failure.details = Some(Box::new(Details { next: Some(next), ..Details::default() }));
+            failure
+        }
         error => storage_failure(error),
     }
 }

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::create::{self, manager};
 use super::{Call, decode, delete};
-use crate::admission;
+use crate::admission::{self, Claim};
+use crate::builtin::namespace;
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::metadata;
@@ -105,7 +106,8 @@ pub async fn change(
         let old = stored.value(&call.kind)?;
         let made = make(Some(&old))?;
         let insists = insists_on_version(call, &made.object, &old)?;
-        let object = settle(call, part, options, made, &old).await?;
+        // the claim is held until the object is stored
+        let (object, _claim) = settle(call, part, options, made, &old).await?;
         let mut stored_form = object.clone();
         call.kind.on_write(&mut stored_form);
         if stored.holds(&stored_form) {
@@ -162,7 +164,13 @@ fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bo
 }
 
 /// Makes a changed object ready to be stored: what may not change is put back, admission and validation pass.
-async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Change, old: &Value) -> Result<Value> {
+async fn settle<'a>(
+    call: &Call<'a>,
+    part: Part,
+    options: &WriteOptions,
+    made: Change,
+    old: &Value,
+) -> Result<(Value, Option<Claim<'a>>)> {
     let Change { mut object, applied } = made;
     let kind = &call.kind;
     let uid = metadata::uid(&object);
@@ -191,8 +199,9 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
         }
         Part::Binding => {}
     }
+    let mut claim = None;
     if part == Part::Main {
-        admission::update(call, &mut object, old).await?;
+        claim = admission::update(call, &mut object, old).await?;
     }
     if let (Some(managed), Some(meta)) = (managed, metadata::metadata_mut(&mut object)) {
         meta.insert("managedFields".to_owned(), managed);
@@ -206,9 +215,16 @@ async fn settle(call: &Call<'_>, part: Part, options: &WriteOptions, made: Chang
     errors.extend(match part {
         Part::Main | Part::Scale => kind.validate_update(&object, old),
         Part::Status => kind.validate_status_update(&object, old),
-        Part::Finalize | Part::Binding => Vec::new(),
+        Part::Finalize => namespace::finalize_errors(&object),
+        Part::Binding => Vec::new(),
     });
-    if errors.is_empty() { Ok(object) } else { Err(kind.invalid(&call.info.name, &errors)) }
+    if !errors.is_empty() {
+        return Err(kind.invalid(&call.info.name, &errors));
+    }
+    if part == Part::Main {
+        kind.warnings(&object, Some(old)).into_iter().for_each(|text| call.warn(text));
+    }
+    Ok((object, claim))
 }
 
 /// What is going away takes no new finalizers.

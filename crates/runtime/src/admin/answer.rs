@@ -36,7 +36,7 @@ fn show(admin: &Admin, path: &str) -> Response<Full<Bytes>> {
         "/livez" => text(StatusCode::OK, "ok\n"),
         "/readyz" if admin.readiness.is_ready() => text(StatusCode::OK, "ok\n"),
         "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, admin.readiness.report()),
-        "/metrics" => match metrics::encode(&admin.registry) {
+        "/" | "/metrics" => match metrics::encode(&admin.registry) {
             Ok(metrics) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics could not be written\n"),
         },

@@ -51,10 +51,15 @@ impl Details {
         Duration::try_from(self.not_after.duration_since(now)).ok().filter(|left| !left.is_zero())
     }
 
-    /// Whether two thirds of its life are over, which is when to renew it.
-    pub fn renewal_due(&self, now: Timestamp) -> bool {
+    /// When two thirds of its life are over, which is when to renew it.
+    pub fn renewal_at(&self) -> Timestamp {
         let life = self.not_after.duration_since(self.not_before);
-        self.not_after.duration_since(now) < life / 3
+        self.not_after.checked_sub(life / 3).unwrap_or(self.not_before)
+    }
+
+    /// Whether it is time to renew it.
+    pub fn renewal_due(&self, now: Timestamp) -> bool {
+        now > self.renewal_at()
     }
 }
 

@@ -126,7 +126,10 @@ where
                 () = tasks.cancelled() => break,
                 change = changes.recv() => if change.is_none() { break },
             }
-            tokio::time::sleep(SETTLE).await;
+            tokio::select! {
+                () = tasks.cancelled() => break,
+                () = tokio::time::sleep(SETTLE) => {}
+            }
             let _ = changes.try_recv();
             self.reload();
         }

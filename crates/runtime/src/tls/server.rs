@@ -53,15 +53,22 @@ pub struct ServerFiles {
 /// A listener's TLS configuration; clones follow the same reloads.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    current: Arc<ArcSwap<ServerConfig>>,
+    current: Arc<ArcSwap<Loaded>>,
+}
+
+/// What was loaded together and is used together.
+#[derive(Debug)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    clients: Option<Arc<Trust>>,
 }
 
 impl ServerTls {
     /// A configuration that stays as it is.
     pub fn from_pem(identity: &Identity, client_ca: Option<&str>, options: &ServerOptions) -> Result<Self, Error> {
         let (cert, key) = (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes());
-        let config = build(cert, key, client_ca.map(str::as_bytes), options)?;
-        Ok(Self { current: Arc::new(ArcSwap::from_pointee(config)) })
+        let loaded = build(cert, key, client_ca.map(str::as_bytes), options)?;
+        Ok(Self { current: Arc::new(ArcSwap::from_pointee(loaded)) })
     }
 
     /// A configuration that follows its files; a bad new file is logged and the old one stays in use.
@@ -69,8 +76,8 @@ impl ServerTls {
         let paths: Vec<PathBuf> = [Some(files.cert), Some(files.key), files.client_ca].into_iter().flatten().collect();
         let load = move |paths: &[PathBuf]| {
             let contents = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-            let config = build(&contents[0], &contents[1], contents.get(2).map(Vec::as_slice), &options)?;
-            Ok((config, digest(&contents)))
+            let loaded = build(&contents[0], &contents[1], contents.get(2).map(Vec::as_slice), &options)?;
+            Ok((loaded, digest(&contents)))
         };
         let (Swapped { current, .. }, reloads) = watch(paths, load, tasks)?;
         Ok((Self { current }, reloads))
@@ -78,7 +85,12 @@ impl ServerTls {
 
     /// The configuration in force now.
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.current.load_full()
+        Arc::clone(&self.current.load().config)
+    }
+
+    /// Whose client certificates are believed now; none without a bundle.
+    pub fn clients(&self) -> Option<Arc<Trust>> {
+        self.current.load().clients.clone()
     }
 
     /// An acceptor for one connection, with the configuration in force now.
@@ -87,27 +99,28 @@ impl ServerTls {
     }
 }
 
-fn build(cert: &[u8], key: &[u8], client_ca: Option<&[u8]>, options: &ServerOptions) -> Result<ServerConfig, Error> {
+fn build(cert: &[u8], key: &[u8], client_ca: Option<&[u8]>, options: &ServerOptions) -> Result<Loaded, Error> {
+    let clients = client_ca.map(trusted).transpose()?;
     let builder =
         ServerConfig::builder_with_provider(provider()).with_protocol_versions(options.versions.supported())?;
     let builder = match options.client_auth {
         ClientAuth::Off => builder.with_no_client_auth(),
         ClientAuth::Asked => {
-            let hints = client_ca.map(trusted).transpose()?.map(|trust| trust.roots().subjects()).unwrap_or_default();
+            let hints = clients.as_ref().map(|trust| trust.roots().subjects()).unwrap_or_default();
             builder.with_client_cert_verifier(Arc::new(AskForCertificate { provider: provider(), hints }))
         }
         checked => {
-            let bundle = client_ca.ok_or_else(|| Error::Verifier("none was given".to_owned()))?;
-            let verifier = WebPkiClientVerifier::builder_with_provider(trusted(bundle)?.roots(), provider());
+            let trust = clients.as_ref().ok_or_else(|| Error::Verifier("none was given".to_owned()))?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(trust.roots(), provider());
             let verifier = if checked == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
             builder.with_client_cert_verifier(verifier.build().map_err(|error| Error::Verifier(error.to_string()))?)
         }
     };
     let mut config = builder.with_single_cert(pki::certificates(cert)?, pki::private_key(key)?)?;
     config.alpn_protocols = options.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Ok(config)
+    Ok(Loaded { config: Arc::new(config), clients })
 }
 
-fn trusted(bundle: &[u8]) -> Result<Trust, Error> {
-    Ok(Trust::from_der(pki::certificates(bundle)?)?)
+fn trusted(bundle: &[u8]) -> Result<Arc<Trust>, Error> {
+    Ok(Arc::new(Trust::from_der(pki::certificates(bundle)?)?))
 }

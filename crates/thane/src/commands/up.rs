@@ -22,6 +22,13 @@ pub(crate) struct Up {
     /// How many clusters run beside the hub
     #[arg(long, value_name = "N")]
     clusters: Option<u16>,
+    /// Encrypt Secrets with the keys in this file, the first of which encrypts
+    ///
+    /// YAML: `keys`, a list of objects with `id` and `secret` (32 random bytes in base64). To rotate,
+    /// put a new key first and start again; what is written then is encrypted with it, and once every
+    /// Secret was written again the old key can go.
+    #[arg(long, value_name = "FILE")]
+    encryption_keys: Option<PathBuf>,
     /// Every listener takes a free loopback port, new at each start
     #[arg(long)]
     ephemeral_ports: bool,
@@ -45,6 +52,7 @@ impl Up {
         vec![
             ("up.data", "data", self.data.as_ref().map(|data| json!(data))),
             ("up.clusters", "clusters", self.clusters.map(|clusters| json!(clusters))),
+            ("up.encryptionKeys", "encryption-keys", self.encryption_keys.as_ref().map(|file| json!(file))),
             ("up.ephemeralPorts", "ephemeral-ports", self.ephemeral_ports.then_some(true.into())),
         ]
     }

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde::de::DeserializeOwned;
 use thane_api::code;
 use thane_runtime::config::units::Span;
+use tower::util::MapResponseLayer;
 
 use super::catalog::Catalog;
+use super::warnings::Warnings;
 use crate::failure::Failure;
 
 /// What `thane up` writes.
@@ -55,8 +58,10 @@ impl Connection {
         let server = config.cluster_url.to_string();
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         check_segment("namespace", &namespace)?;
+        let warnings = Warnings::default();
+        let layer = MapResponseLayer::new(move |answer| warnings.tell(answer));
         Ok(Session {
-            client: kube::Client::try_from(config)?,
+            client: ClientBuilder::try_from(config)?.with_layer(&layer).build(),
             namespace,
             namespace_given: self.namespace.is_some(),
             server,

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use thane_api::code;
@@ -15,11 +16,11 @@ use crate::failure::Failure;
 const PUBLISHED: [&str; 2] = ["kubeconfig", "endpoints.json"];
 
 /// A data directory this process has for itself.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Directory {
     path: PathBuf,
     /// The kernel lets go of the lock with the process, however that ends.
-    _lock: File,
+    _lock: Arc<File>,
 }
 
 impl Directory {
@@ -34,7 +35,11 @@ impl Directory {
                 _ => {}
             }
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), _lock: Arc::new(lock) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn join(&self, name: &str) -> PathBuf {

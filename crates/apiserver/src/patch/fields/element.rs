@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::go;
 use serde_json::{Number, Value};
-
-use crate::patch::typed::show;
 
 /// One step of a path.
 #[derive(Debug, Clone)]
@@ -128,11 +127,11 @@ impl fmt::Display for Element {
                 f.write_str("[")?;
                 for (at, (name, value)) in fields.iter().enumerate() {
                     let comma = if at > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={}", show::in_path(value))?;
+                    write!(f, "{comma}{name}={}", go::in_path(value))?;
                 }
                 f.write_str("]")
             }
-            Self::Value(value) => write!(f, "[={}]", show::in_path(value)),
+            Self::Value(value) => write!(f, "[={}]", go::in_path(value)),
             Self::Index(at) => write!(f, "[{at}]"),
         }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{DIRECTIVE, Node, bad_type, identity, merge_map, no_merge_key, order, unclear, unknown_directive};
 use crate::failure::{Failure, Result};
-use crate::patch::typed::show;
+use crate::go;
 use crate::schema::Link;
 
 /// What tells the items of a list apart, or that the list is replaced as a whole.
@@ -59,8 +59,8 @@ pub(super) fn holds_objects(lists: &[&[Value]]) -> Result<bool> {
             return Err(failure);
         }
         let first = *first.get_or_insert(item);
-        if show::type_name(first) != show::type_name(item) {
-            let shown = lists.iter().map(|list| show::plain(&Value::from(list.to_vec()))).collect::<Vec<_>>();
+        if go::type_name(first) != go::type_name(item) {
+            let shown = lists.iter().map(|list| go::plain(&Value::from(list.to_vec()))).collect::<Vec<_>>();
             return Err(unclear(format!("list element types are not identical: [{}]", shown.join(" "))));
         }
     }

@@ -9,7 +9,7 @@ use super::{
     without_directives,
 };
 use crate::failure::Result;
-use crate::patch::typed::show;
+use crate::go;
 
 /// Merges the lists that the patch gives an order for, and takes them out of the patch.
 pub(super) fn merge_ordered_lists(original: &mut Fields, patch: &mut Fields, schema: &Node) -> Result<()> {
@@ -106,7 +106,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     if items.peek().is_none() {
         return Ok(());
     }
-    let shown = |list: &[Value]| show::plain(&Value::from(list.to_vec()));
+    let shown = |list: &[Value]| go::plain(&Value::from(list.to_vec()));
     Err(unclear(format!(
         "The order in patch list:\n{}\n doesn't match {SET_ELEMENT_ORDER} list:\n{}\n",
         shown(patch),

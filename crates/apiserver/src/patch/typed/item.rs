@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Shape;
+use crate::go;
 use crate::patch::fields::Element;
 use crate::schema::ListType;
 
@@ -35,7 +36,7 @@ fn keyed(list: &Shape, keys: &[String], item: &Value) -> Result<Element, String>
         }
     }
     if found.is_empty() && !keys.is_empty() {
-        let names = keys.iter().map(|key| super::show::quoted(key)).collect::<Vec<_>>().join(" ");
+        let names = keys.iter().map(|key| go::quoted(key)).collect::<Vec<_>>().join(" ");
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{names}] \
              (and doesn't have default values for any key fields)"

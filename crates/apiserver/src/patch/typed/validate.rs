@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::shape::Scalar;
-use super::{Form, Shape, TypeErrors, item, show};
+use super::{Form, Shape, TypeErrors, item};
+use crate::go;
 use crate::patch::fields::Element;
 use crate::schema::ListType;
 
@@ -28,17 +29,17 @@ pub(crate) fn scalar(shape: &Shape, value: Option<&Value>, prefix: &str) -> Type
     let Some(value) = value.filter(|value| !value.is_null()) else { return errors };
     match shape.scalar() {
         Scalar::Numeric if !value.is_number() => {
-            errors.push(format!("{prefix}expected numeric (int or float), got {}", show::type_name(value)));
+            errors.push(format!("{prefix}expected numeric (int or float), got {}", go::type_name(value)));
         }
         Scalar::String if !value.is_string() => {
-            let shown = show::syntax(value);
+            let shown = go::syntax(value);
             errors.push(format!("{prefix}expected string, got &value.valueUnstructured{{Value:{shown}}}"));
         }
         Scalar::Boolean if !value.is_boolean() => {
-            errors.push(format!("{prefix}expected boolean, got &{{{}}}", show::plain(value)));
+            errors.push(format!("{prefix}expected boolean, got &{{{}}}", go::plain(value)));
         }
         Scalar::Untyped if value.is_array() || value.is_object() => {
-            errors.push(format!("{prefix}expected any scalar, got &{{{}}}", show::plain(value)));
+            errors.push(format!("{prefix}expected any scalar, got &{{{}}}", go::plain(value)));
         }
         _ => {}
     }
@@ -51,7 +52,7 @@ fn map(shape: &Shape, value: &Value, allow_duplicates: bool) -> TypeErrors {
         Value::Object(fields) => fields,
         Value::Null => return errors,
         _ => {
-            errors.push(format!("expected map, got &{{{}}}", show::plain(value)));
+            errors.push(format!("expected map, got &{{{}}}", go::plain(value)));
             return errors;
         }
     };
@@ -74,7 +75,7 @@ fn list(shape: &Shape, value: &Value, allow_duplicates: bool) -> TypeErrors {
         Value::Array(items) => items,
         Value::Null => return errors,
         _ => {
-            errors.push(format!("expected list, got &{{{}}}", show::plain(value)));
+            errors.push(format!("expected list, got &{{{}}}", go::plain(value)));
             return errors;
         }
     };

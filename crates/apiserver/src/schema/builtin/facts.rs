@@ -22,6 +22,10 @@ pub struct Fact {
     pub retain: bool,
     /// What absence means.
     pub default: Option<Value>,
+    /// Names of fields that must be present.
+    pub required: Vec<String>,
+    /// Allowed values, for people to read.
+    pub enumeration: Vec<String>,
     /// The Go type of a named string, number or map.
     pub go_type: Option<Arc<str>>,
 }
@@ -71,6 +75,8 @@ fn fact<'a>(words: impl Iterator<Item = &'a str>) -> Fact {
             }
             ("retain", _) => fact.retain = true,
             ("default", value) => fact.default = serde_json::from_str(value).ok(),
+            ("required", names) => fact.required = names.split(',').map(str::to_owned).collect(),
+            ("enum", values) => fact.enumeration = values.split('|').map(str::to_owned).collect(),
             ("go", name) => fact.go_type = Some(name.into()),
             _ => {}
         }

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::eval::{Machine, Outcome, Stop};
 use super::value::{Val, concat};
 use super::{lists, network, strings, times};
+use crate::quantity::{self, Quantity};
 use crate::schema::formats;
-use crate::schema::quantity::Quantity;
 
 /// The arguments fit no way to call the function.
 pub(super) fn no_overload() -> Stop {
@@ -293,24 +293,26 @@ fn convert<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
 fn quantity<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     let too_large = || error("quantity overflow");
     Some(match (name, args) {
-        ("quantity", [Val::Text(text)]) => Quantity::parse(text).map(Val::Quantity).map_err(error),
-        ("isQuantity", [Val::Text(text)]) => Ok(Val::Bool(Quantity::parse(text).is_ok())),
+        ("quantity", [Val::Text(text)]) => {
+            text.parse().map(Val::Quantity).map_err(|why: quantity::Error| error(why.to_string()))
+        }
+        ("isQuantity", [Val::Text(text)]) => Ok(Val::Bool(text.parse::<Quantity>().is_ok())),
         ("sign", [Val::Quantity(value)]) => Ok(Val::Int(value.sign())),
         ("isGreaterThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a > b)),
         ("isLessThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a < b)),
         ("compareTo", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Int(a.cmp(b) as i64)),
         ("asApproximateFloat", [Val::Quantity(value)]) => Ok(Val::Double(value.as_float())),
         ("asInteger", [Val::Quantity(value)]) => {
-            value.as_int().map(Val::Int).ok_or_else(|| error("cannot convert value to integer"))
+            value.as_whole().map(Val::Int).ok_or_else(|| error("cannot convert value to integer"))
         }
-        ("isInteger", [Val::Quantity(value)]) => Ok(Val::Bool(value.as_int().is_some())),
-        ("add", [Val::Quantity(a), Val::Quantity(b)]) => a.plus(*b).map(Val::Quantity).ok_or_else(too_large),
+        ("isInteger", [Val::Quantity(value)]) => Ok(Val::Bool(value.as_whole().is_some())),
+        ("add", [Val::Quantity(a), Val::Quantity(b)]) => a.plus(b).map(Val::Quantity).ok_or_else(too_large),
         ("add", [Val::Quantity(a), Val::Int(b)]) => {
-            a.plus(Quantity::from_int(*b)).map(Val::Quantity).ok_or_else(too_large)
+            a.plus(&Quantity::whole(*b)).map(Val::Quantity).ok_or_else(too_large)
         }
-        ("sub", [Val::Quantity(a), Val::Quantity(b)]) => a.minus(*b).map(Val::Quantity).ok_or_else(too_large),
+        ("sub", [Val::Quantity(a), Val::Quantity(b)]) => a.minus(b).map(Val::Quantity).ok_or_else(too_large),
         ("sub", [Val::Quantity(a), Val::Int(b)]) => {
-            a.minus(Quantity::from_int(*b)).map(Val::Quantity).ok_or_else(too_large)
+            a.minus(&Quantity::whole(*b)).map(Val::Quantity).ok_or_else(too_large)
         }
         _ => return None,
     })

@@ -3,8 +3,9 @@
 use super::calls::error;
 use super::eval::{Outcome, Stop};
 use super::value::Val;
+use crate::names;
 use crate::schema::formats::go_float;
-use crate::schema::{names, rules};
+use crate::schema::rules;
 
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     match args {
@@ -281,17 +282,14 @@ const FORMATS: [&str; 13] = [
 ];
 
 fn validate<'a>(format: &str, text: &str) -> Val<'a> {
-    let masked = || {
-        if text.len() > 1 && text.ends_with('-') { format!("{}a", &text[..text.len() - 1]) } else { text.to_owned() }
-    };
     let wrong = match format {
-        "dns1123Label" => names::label_1123(text),
-        "dns1123Subdomain" => names::subdomain(text),
-        "dns1035Label" => names::label_1035(text),
-        "qualifiedName" => names::qualified(text),
-        "dns1123LabelPrefix" => names::label_1123(&masked()),
-        "dns1123SubdomainPrefix" => names::subdomain(&masked()),
-        "dns1035LabelPrefix" => names::label_1035(&masked()),
+        "dns1123Label" => names::dns_label(text),
+        "dns1123Subdomain" => names::dns_subdomain(text),
+        "dns1035Label" => names::dns1035_label(text),
+        "qualifiedName" => names::qualified_name(text),
+        "dns1123LabelPrefix" => names::label_name(text, true),
+        "dns1123SubdomainPrefix" => names::subdomain_name(text, true),
+        "dns1035LabelPrefix" => names::dns1035_name(text, true),
         "labelValue" => names::label_value(text),
         other if crate::schema::formats::matches(other, text) => Vec::new(),
         other => vec![format!("does not match the {} format", other.to_uppercase())],

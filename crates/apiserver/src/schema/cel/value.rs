@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::network::{Cidr, Url};
+use crate::quantity::Quantity;
 use crate::schema::formats;
 use crate::schema::node::{Link, ListType, Schema, Type};
-use crate::schema::quantity::Quantity;
 use crate::schema::validate::correlate;
 
 /// A value.

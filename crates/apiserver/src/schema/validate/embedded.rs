@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::field::{FieldError, Path};
+use crate::names;
 use crate::schema::decode;
-use crate::schema::names;
 use crate::schema::node::Schema;
 
 pub(super) fn validate(schema: &Schema, value: &Value) -> Vec<FieldError> {
@@ -66,7 +66,7 @@ pub(crate) fn resource(map: &Map<String, Value>, path: &Path, errors: &mut Vec<F
             errors.push(FieldError::invalid(&path.child("kind"), "", "must not be empty"));
         }
         Some(Value::String(text)) => {
-            let wrong = names::label_1035(&text.to_lowercase());
+            let wrong = names::dns1035_label(&text.to_lowercase());
             if !wrong.is_empty() {
                 let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
                 errors.push(FieldError::invalid(&path.child("kind"), text.as_str(), detail));
@@ -86,19 +86,19 @@ fn meta(metadata: &Value, path: &Path, errors: &mut Vec<FieldError>) {
         return;
     }
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
-    for why in names::path_segment(text("generateName")) {
+    for why in names::path_segment(text("generateName"), true) {
         errors.push(FieldError::invalid(&path.child("generateName"), text("generateName"), why));
     }
-    for why in names::path_segment(text("name")) {
+    for why in names::path_segment(text("name"), false) {
         errors.push(FieldError::invalid(&path.child("name"), text("name"), why));
     }
     if !text("namespace").is_empty() {
-        for why in names::label_1123(text("namespace")) {
+        for why in names::dns_label(text("namespace")) {
             errors.push(FieldError::invalid(&path.child("namespace"), text("namespace"), why));
         }
     }
     for (key, value) in metadata.get("labels").and_then(Value::as_object).into_iter().flatten() {
-        for why in names::qualified(key) {
+        for why in names::qualified_name(key) {
             errors.push(FieldError::invalid(&path.child("labels"), key.as_str(), why));
         }
         for why in names::label_value(value.as_str().unwrap_or_default()) {
@@ -106,7 +106,7 @@ fn meta(metadata: &Value, path: &Path, errors: &mut Vec<FieldError>) {
         }
     }
     for key in metadata.get("annotations").and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key) {
-        for why in names::qualified(&key.to_lowercase()) {
+        for why in names::qualified_name(&key.to_lowercase()) {
             errors.push(FieldError::invalid(&path.child("annotations"), key.as_str(), why));
         }
     }

@@ -5,7 +5,10 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
+pub(crate) use schema::{field_path, simple_errors};
+
 mod parse;
+mod schema;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,10 @@
-//! Values as Go prints them in error messages.
+//! The words and shapes of Go that clients of Kubernetes see in messages.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// Inside a path: strings quoted, the rest plain.
+/// A value inside a path: strings quoted, the rest plain.
 pub(crate) fn in_path(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -19,7 +19,7 @@ pub(crate) fn in_path(value: &Value) -> String {
     }
 }
 
-/// `%v`
+/// A value as `%v` prints it.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
@@ -34,7 +34,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// `%#v`
+/// A value as `%#v` prints it.
 pub(crate) fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),
@@ -51,7 +51,7 @@ pub(crate) fn syntax(value: &Value) -> String {
     }
 }
 
-/// `%T`
+/// The type a decoded value has, as `%T` prints it.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -61,6 +61,18 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value's kind, as Go's JSON decoder names it.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -84,12 +96,12 @@ fn number(number: &Number) -> String {
     }
 }
 
-/// A string as Go quotes it.
+/// A string as `%q` quotes it.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
-    for character in text.chars() {
-        match character {
+    for symbol in text.chars() {
+        match symbol {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\u{7}' => out.push_str("\\a"),
@@ -99,19 +111,59 @@ pub(crate) fn quoted(text: &str) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
-            '\'' => out.push('\''),
+            ' '..='~' => out.push(symbol),
+            '\0'..='\u{7f}' => push_escape(&mut out, 'x', 2, symbol),
+            // Rust and Go agree on which characters are printable but for a few marks; `escape_debug` also escapes
+            // combining marks, which Go prints.
             other if other.escape_debug().len() == 1 => out.push(other),
-            other => {
-                let code = u32::from(other);
-                // Writing to a string cannot fail.
-                let _ = match code {
-                    0..0x80 => write!(out, "\\x{code:02x}"),
-                    0x80..0x1_0000 => write!(out, "\\u{code:04x}"),
-                    _ => write!(out, "\\U{code:08x}"),
-                };
-            }
+            other if other <= '\u{ffff}' => push_escape(&mut out, 'u', 4, other),
+            other => push_escape(&mut out, 'U', 8, other),
         }
     }
     out.push('"');
     out
+}
+
+fn push_escape(out: &mut String, letter: char, width: usize, symbol: char) {
+    // Writing into a string cannot fail.
+    let _ = write!(out, "\\{letter}{:0width$x}", u32::from(symbol));
+}
+
+/// A list of strings as `%q` prints it: `["a" "b"]`.
+pub(crate) fn quoted_list<S: AsRef<str>>(items: &[S]) -> String {
+    let quoted = items.iter().map(|item| quoted(item.as_ref())).collect::<Vec<_>>();
+    format!("[{}]", quoted.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn strings_are_quoted_as_go_does() {
+        for (text, expected) in [
+            ("plain 'text'", r#""plain 'text'""#),
+            ("a\"b\\c", r#""a\"b\\c""#),
+            ("\n\t\u{7}\u{b}", r#""\n\t\a\v""#),
+            ("\0\u{7f}", r#""\x00\x7f""#),
+            ("é\u{200b}\u{e0001}", r#""é\u200b\U000e0001""#),
+        ] {
+            assert_eq!(quoted(text), expected, "{text:?}");
+        }
+        assert_eq!(quoted_list(&["a", "b"]), r#"["a" "b"]"#);
+    }
+
+    #[test]
+    fn values_are_printed_as_go_does() {
+        let value = json!({"a": [1, "x", null], "b": 1.5});
+        assert_eq!(plain(&value), "map[a:[1 x <nil>] b:1.5]");
+        assert_eq!(
+            syntax(&value),
+            r#"map[string]interface {}{"a":[]interface {}{1, "x", interface {}(nil)}, "b":1.5}"#
+        );
+        assert_eq!(in_path(&json!("x")), r#""x""#);
+        assert_eq!((type_name(&json!(1)), json_type(&json!(1))), ("int64", "number"));
+    }
 }

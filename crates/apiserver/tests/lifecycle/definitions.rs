@@ -1,0 +1,98 @@
+//! Kinds that come and go while the server runs.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
+use kube::discovery::ApiResource;
+use kube::runtime::wait::{await_condition, conditions};
+use serde_json::json;
+
+use crate::{Cluster, eventually};
+
+fn definition() -> CustomResourceDefinition {
+    serde_json::from_value(json!({
+        "metadata": {"name": "toys.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "toys", "kind": "Toy"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 1, "maximum": 5}}},
+                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                }}},
+            }],
+        },
+    }))
+    .unwrap()
+}
+
+fn toys(client: &kube::Client) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Toy"), "toys");
+    Api::namespaced_with(client.clone(), "default", &resource)
+}
+
+fn toy(name: &str, spec: serde_json::Value) -> DynamicObject {
+    serde_json::from_value(
+        json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": name}, "spec": spec, "status": {"x": 1}}),
+    )
+    .unwrap()
+}
+
+async fn established(cluster: &Cluster) -> Api<CustomResourceDefinition> {
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.admin());
+    api.create(&PostParams::default(), &definition()).await.unwrap();
+    let wait = await_condition(api.clone(), "toys.example.com", conditions::is_crd_established());
+    tokio::time::timeout(std::time::Duration::from_secs(20), wait).await.unwrap().unwrap();
+    api
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_serves_as_soon_as_it_is_established() {
+    let cluster = Cluster::start().await;
+    established(&cluster).await;
+    let api = toys(&cluster.admin());
+    let made = api.create(&PostParams::default(), &toy("car", json!({"odd": true}))).await.unwrap();
+    assert_eq!(made.data["spec"], json!({"size": 1}), "unknown fields go, defaults come");
+    assert_eq!(made.data.get("status"), None, "status is only written through its own path");
+    let refused = api.create(&PostParams::default(), &toy("big", json!({"size": 9}))).await.unwrap_err();
+    let kube::Error::Api(status) = refused else { panic!("{refused}") };
+    assert_eq!(status.code, 422);
+    let patch = Patch::Merge(json!({"status": {"ok": true}, "spec": {"size": 3}}));
+    let patched = api.patch_status("car", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!((&patched.data["spec"], &patched.data["status"]), (&json!({"size": 1}), &json!({"ok": true})));
+    assert_eq!(patched.metadata.generation, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_schema_judges_what_was_stored_before() {
+    let cluster = Cluster::start().await;
+    let definitions = established(&cluster).await;
+    let api = toys(&cluster.admin());
+    api.create(&PostParams::default(), &toy("car", json!({"size": 2}))).await.unwrap();
+    let patch = Patch::Json::<()>(
+        serde_json::from_value(json!([{
+            "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour",
+            "value": {"type": "string", "default": "red"},
+        }]))
+        .unwrap(),
+    );
+    definitions.patch("toys.example.com", &PatchParams::default(), &patch).await.unwrap();
+    eventually("the new default shows", || async {
+        api.get("car").await.unwrap().data["spec"] == json!({"size": 2, "colour": "red"})
+    })
+    .await;
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items[0].data["spec"]["colour"], "red");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_goes_with_its_objects() {
+    let cluster = Cluster::start().await;
+    let definitions = established(&cluster).await;
+    let api = toys(&cluster.admin());
+    api.create(&PostParams::default(), &toy("car", json!({}))).await.unwrap();
+    definitions.delete("toys.example.com", &DeleteParams::default()).await.unwrap();
+    eventually("the definition goes", || async { definitions.get_opt("toys.example.com").await.unwrap().is_none() })
+        .await;
+    eventually("the kind is no longer served", || async { api.list(&ListParams::default()).await.is_err() }).await;
+    established(&cluster).await;
+    assert_eq!(toys(&cluster.admin()).list(&ListParams::default()).await.unwrap().items.len(), 0);
+}
