@@ -36,9 +36,9 @@ impl EmbeddedApi {
         config.options.service_range = "10.98.0.0/24".parse().context("a constant range")?;
         let (tasks, supervisor) = Tasks::root("testkit");
         let server = Embedded::start(config, SystemClock::shared(), &Tcp::shared(), &tasks).await?;
-        let client = ClientIdentity { certificate: server.admin.cert_pem.clone(), key: server.admin.key_pem.clone() };
-        let endpoint =
-            Endpoint { address: server.address.to_string(), ca: server.ca_pem.clone(), client: Some(client) };
+        let credentials = server.credentials.borrow().clone();
+        let client = ClientIdentity { certificate: credentials.admin.cert_pem, key: credentials.admin.key_pem };
+        let endpoint = Endpoint { address: server.address.to_string(), ca: credentials.ca_pem, client: Some(client) };
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, endpoint.kubeconfig("default")?)?;
         Ok(Self { server, endpoint, kubeconfig, tasks, supervisor, _folder: folder })
