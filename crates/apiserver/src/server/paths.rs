@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
@@ -37,6 +37,7 @@ pub(super) async fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Pa
         ["apis", group] => discovery::group(&types, group).map_or_else(not_found, json),
         ["api", version] => json(discovery::resource_list(&types, "", version).ok_or_else(Failure::no_such_path)?),
         ["apis", group, version] => discovery::resource_list(&types, group, version).map_or_else(not_found, json),
+        ["openapi", "v2"] => legacy(request),
         ["openapi", "v3"] => response::text(200, documents::index(&types)),
         ["openapi", "v3", "api", version] => openapi(server, "", version).await?,
         ["openapi", "v3", "apis", group, version] => openapi(server, group, version).await?,
@@ -79,6 +80,16 @@ fn tagged(body: &str, request: &Parts) -> Answer {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(value) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, value);
+    }
+    answer
+}
+
+fn legacy(request: &Parts) -> Answer {
+    let wanted = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let protobuf = wanted.contains("proto-openapi");
+    let mut answer = response::json_bytes(200, crate::openapi::legacy(protobuf));
+    if protobuf {
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(crate::openapi::LEGACY_PROTOBUF));
     }
     answer
 }
