@@ -110,3 +110,52 @@ fn keys(server: &Inner, path: &str) -> Option<Answer> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+    use http_body_util::{BodyExt, Empty};
+    use thane_kv::{MemoryOptions, MemoryStore};
+    use thane_runtime::SystemClock;
+    use thane_runtime::readiness::Readiness;
+
+    use crate::authn::Authenticator;
+    use crate::authz::{MASTERS, User};
+    use crate::encryption::Encryption;
+    use crate::server::{ApiServer, Options, Origin, Parts};
+
+    async fn get(server: &ApiServer, path: &str) -> (u16, String) {
+        let user = User { groups: vec![MASTERS.to_owned()], ..User::default() };
+        let request = Request::get(path).extension(Origin::Process(Arc::new(user)));
+        let answer = server.handle(request.body(Empty::new()).unwrap()).await;
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readyz_waits_for_everybody() {
+        let readiness = Readiness::new();
+        let endpoints = readiness.condition("endpoints");
+        let server = ApiServer::new(Parts {
+            store: MemoryStore::new(MemoryOptions::default()),
+            clock: SystemClock::shared(),
+            authenticator: Authenticator { token_file: None, issuer: None, anonymous: false },
+            encryption: Encryption::default(),
+            audit: None,
+            readiness,
+            options: Options::default(),
+        });
+        let waiting = "[-]endpoints failed: starting\nreadyz check failed\n".to_owned();
+        assert_eq!(get(&server, "/readyz").await, (500, waiting));
+        assert_eq!(get(&server, "/livez").await, (200, "ok".to_owned()));
+        endpoints.holds();
+        assert_eq!(get(&server, "/readyz").await, (200, "ok".to_owned()));
+        let verbose = "[+]endpoints ok\nreadyz check passed\n".to_owned();
+        assert_eq!(get(&server, "/readyz?verbose").await, (200, verbose));
+        server.inner().stopping.cancel();
+        assert_eq!(get(&server, "/readyz").await.0, 500);
+    }
+}
