@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -13,6 +12,7 @@ use thane_runtime::pki::Trust;
 use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
 
+use crate::authn::ClientCertificate;
 use crate::server::{ApiServer, Origin};
 
 /// A handshake that takes longer is given up.
@@ -68,7 +68,7 @@ async fn connection(server: ApiServer, stream: BoxIo, peer: SocketAddr, edge: Ed
         .and_then(|verdict| {
             verdict.inspect_err(|error| tracing::debug!(%error, %peer, "client certificate refused")).ok()
         })
-        .map(|_| Bytes::copy_from_slice(&chain[0]));
+        .map(|_| Arc::new(ClientCertificate::read(&chain[0])));
     let origin = Origin::Connection { certificate, peer };
     let service = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(origin.clone());

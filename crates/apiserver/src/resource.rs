@@ -1,5 +1,6 @@
 //! A resource type: everything the verbs need to know about one kind at one version.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -237,10 +238,8 @@ impl ResourceType {
     }
 
     /// What an object of this version becomes when stored.
-    pub fn on_write(&self, object: &mut Value) {
-        if self.is_other_event() {
-            *object = builtin::event::to_core(object);
-        }
+    pub fn stored_form<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        if self.is_other_event() { Cow::Owned(builtin::event::to_core(object)) } else { Cow::Borrowed(object) }
     }
 
     /// Fills in defaults.
