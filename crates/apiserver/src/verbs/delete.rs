@@ -161,8 +161,8 @@ pub async fn remove_object(
                 lost @ Swap::Lost(_) => lost,
             },
             Plan::Leave => return Ok(Deletion::Marked(stored)),
-            Plan::Mark(mut marked) => {
-                kind.on_write(&mut marked);
+            Plan::Mark(marked) => {
+                let marked = kind.stored_form(&marked);
                 match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
                     Swap::Done(now) => return Ok(Deletion::Marked(now)),
                     lost @ Swap::Lost(_) => lost,

@@ -108,8 +108,7 @@ pub async fn change(
         let insists = insists_on_version(call, &made.object, &old)?;
         // the claim is held until the object is stored
         let (object, _claim) = settle(call, part, options, made, &old).await?;
-        let mut stored_form = object.clone();
-        call.kind.on_write(&mut stored_form);
+        let stored_form = call.kind.stored_form(&object);
         if stored.holds(&stored_form) {
             return call.present(200, &stored);
         }
