@@ -20,7 +20,7 @@ const SWAP_TRIES: usize = 16;
 
 /// Which part of the object a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// All but status (where status has its own path).
     Main,
     /// Status alone.
@@ -35,7 +35,7 @@ pub enum Part {
 
 impl Part {
     /// The part a subresource stands for.
-    pub fn of(subresource: &str) -> Self {
+    pub(crate) fn of(subresource: &str) -> Self {
         match subresource {
             "status" => Self::Status,
             "finalize" => Self::Finalize,
@@ -55,7 +55,7 @@ impl Part {
 }
 
 /// A new state, and whether its managed fields are already settled (by server-side apply).
-pub struct Change {
+pub(crate) struct Change {
     /// The object as it should be.
     pub object: Value,
     /// Server-side apply has written managedFields.
@@ -63,7 +63,7 @@ pub struct Change {
 }
 
 /// Handles PUT.
-pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
+pub(crate) async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
     let mut object = decode::object(call, &options)?;
     let name = metadata::name(&object);
@@ -94,7 +94,7 @@ pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
 
 /// Reads the object, changes it, checks it, and swaps it in; tries again when another write came first and the
 /// change does not insist on a revision.
-pub async fn change(
+pub(crate) async fn change(
     call: &Call<'_>,
     part: Part,
     options: &WriteOptions,
