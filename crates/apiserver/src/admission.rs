@@ -19,7 +19,7 @@ const DELETION: &[u8] = b"\"deletionTimestamp\"";
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 /// Admits a new object, completing it where Kubernetes would.
-pub async fn create(call: &Call<'_>, object: &mut Value) -> Result<()> {
+pub(crate) async fn create(call: &Call<'_>, object: &mut Value) -> Result<()> {
     if call.kind.namespaced {
         namespace_is_open(call, metadata::name(object)).await?;
     }
@@ -33,19 +33,23 @@ pub async fn create(call: &Call<'_>, object: &mut Value) -> Result<()> {
 }
 
 /// Admits a change. What it claims is to be held until the object is stored.
-pub async fn update<'a>(call: &Call<'a>, object: &mut Value, old: &Value) -> Result<Option<Claim<'a>>> {
+pub(crate) async fn update<'a>(call: &Call<'a>, object: &mut Value, old: &Value) -> Result<Option<Claim<'a>>> {
     roles::admit(call, object, Some(old))?;
     allocate(call, object, Some(old)).await
 }
 
 /// Gives an object that is ready to be checked what the cluster has to give, such as addresses. What it claims is to be
 /// held until the object is stored.
-pub async fn allocate<'a>(call: &Call<'a>, object: &mut Value, old: Option<&Value>) -> Result<Option<Claim<'a>>> {
+pub(crate) async fn allocate<'a>(
+    call: &Call<'a>,
+    object: &mut Value,
+    old: Option<&Value>,
+) -> Result<Option<Claim<'a>>> {
     if call.kind.is("", "services") { address::give(call, object, old).await } else { Ok(None) }
 }
 
 /// Refuses the deletion of what must stay.
-pub fn delete(call: &Call<'_>) -> Result<()> {
+pub(crate) fn delete(call: &Call<'_>) -> Result<()> {
     if call.kind.is("", "namespaces") && IMMORTAL.contains(&call.info.name.as_str()) {
         return Err(Failure::forbidden("", "namespaces", &call.info.name, "this namespace may not be deleted"));
     }

@@ -30,7 +30,7 @@ enum Undecodable {
 
 /// Decodes a body. `api_version` and `kind` are what the request expects: they name the type where the body does not,
 /// and stand in errors. The result may be of another kind, as a JSON body may be.
-pub fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value> {
+pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value> {
     let unrecognized = |why: &str| {
         let shown = shown(body);
         Failure::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
@@ -65,7 +65,7 @@ pub fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value> {
 }
 
 /// Whether bodies of this kind can be decoded.
-pub fn knows(api_version: &str, kind: &str) -> bool {
+pub(crate) fn knows(api_version: &str, kind: &str) -> bool {
     Table::get().message_of(api_version, kind).is_some()
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn field_of(object: &Value) -> Option<&Value> {
 }
 
 /// Removes `managedFields` from an object.
-pub fn strip(object: &mut Value) {
+pub(crate) fn strip(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
@@ -186,7 +186,7 @@ impl Managed {
 const NAME_LEN_MAX: usize = 128;
 
 /// What is wrong with the name of a field manager in the field `path`.
-pub fn manager_errors(path: &Path, name: &str) -> Vec<FieldError> {
+pub(crate) fn manager_errors(path: &Path, name: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     if name.len() > NAME_LEN_MAX {
         out.push(FieldError::too_long(path, 128));
@@ -199,7 +199,7 @@ pub fn manager_errors(path: &Path, name: &str) -> Vec<FieldError> {
 }
 
 /// The manager that a request without `fieldManager` is recorded under: the User-Agent up to its first `/`.
-pub fn manager_from_user_agent(user_agent: &str) -> String {
+pub(crate) fn manager_from_user_agent(user_agent: &str) -> String {
     let mut out = String::new();
     for character in user_agent.chars().take_while(|c| *c != '/').filter(|c| is_print(*c)) {
         if out.len() + character.len_utf8() <= NAME_LEN_MAX {
@@ -214,7 +214,7 @@ fn is_print(character: char) -> bool {
 }
 
 /// A change of nothing but times in `managedFields` is no change: takes the times of the old object.
-pub fn keep_times_if_unchanged(old: &Value, new: &mut Value) {
+pub(crate) fn keep_times_if_unchanged(old: &Value, new: &mut Value) {
     let Some(before) = field_of(old) else { return };
     if field_of(new).is_some_and(|now| now != before) && same_but_times(&["metadata", "managedFields"], old, new) {
         new["metadata"]["managedFields"] = before.clone();

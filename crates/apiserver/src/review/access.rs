@@ -13,7 +13,7 @@ use crate::field::{FieldError, Path};
 const GROUP: &str = "authorization.k8s.io";
 
 /// Whether the user may do what the body asks: a `SelfSubjectAccessReview`.
-pub fn self_subject_access_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
+pub(crate) fn self_subject_access_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
     let mut errors = attribute_errors(body);
     errors.extend(selector_errors(attributes(body)));
     errors.extend(metadata_error(body, false));
@@ -22,7 +22,7 @@ pub fn self_subject_access_review(book: &RuleBook, user: &User, body: &Value) ->
 }
 
 /// Whether someone may do what the body asks: a `SubjectAccessReview`.
-pub fn subject_access_review(book: &RuleBook, body: &Value) -> Result<Value> {
+pub(crate) fn subject_access_review(book: &RuleBook, body: &Value) -> Result<Value> {
     let mut errors = subject_errors(body);
     errors.extend(metadata_error(body, false));
     refuse(&errors)?;
@@ -30,7 +30,7 @@ pub fn subject_access_review(book: &RuleBook, body: &Value) -> Result<Value> {
 }
 
 /// The same for one namespace, that of the path: a `LocalSubjectAccessReview`.
-pub fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Value) -> Result<Value> {
+pub(crate) fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Value) -> Result<Value> {
     let own = body.get("metadata").map_or("", |metadata| text(metadata, "namespace"));
     if !own.is_empty() && own != namespace {
         return Err(Failure::bad_request(
@@ -60,7 +60,7 @@ pub fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Valu
 }
 
 /// All the user may do in a namespace: a `SelfSubjectRulesReview`.
-pub fn self_subject_rules_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
+pub(crate) fn self_subject_rules_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
     let namespace = body.get("spec").map_or("", |spec| text(spec, "namespace"));
     if namespace.is_empty() {
         return Err(Failure::bad_request("no namespace on request"));

@@ -17,7 +17,7 @@ use crate::response::Answer;
 const GENERATED_TRIES: usize = 8;
 
 /// Handles POST to a collection.
-pub async fn create(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let mut object = decode::object(call, &options)?;
     if !metadata::resource_version(&object).is_empty() {
@@ -43,7 +43,7 @@ fn place(call: &Call<'_>, object: &mut Value) -> Result<()> {
 }
 
 /// Admits and stores a decoded object.
-pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+pub(crate) async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
     if let Some(meta) = metadata::metadata_mut(&mut object) {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             meta.remove(field);
@@ -55,7 +55,7 @@ pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) 
 }
 
 /// As [`insert`], for an object whose managed fields are settled.
-pub async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+pub(crate) async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
     admission::create(call, &mut object).await?;
     complete(call, &mut object);
     // held until the object is stored
@@ -119,7 +119,7 @@ fn complete(call: &Call<'_>, object: &mut Value) {
 }
 
 /// Go leaves empty maps, lists and strings of metadata out.
-pub fn drop_empty(meta: &mut serde_json::Map<String, Value>) {
+pub(crate) fn drop_empty(meta: &mut serde_json::Map<String, Value>) {
     meta.retain(|_, value| match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
@@ -146,7 +146,7 @@ fn validate(call: &Call<'_>, object: &Value) -> Result<()> {
 }
 
 /// Who owns the fields of this write.
-pub fn manager(call: &Call<'_>, options: &WriteOptions) -> String {
+pub(crate) fn manager(call: &Call<'_>, options: &WriteOptions) -> String {
     if !options.field_manager.is_empty() {
         return options.field_manager.clone();
     }
@@ -163,7 +163,7 @@ fn generate(prefix: &str) -> String {
 }
 
 /// The answer to a successful create of something that is not stored, such as a review.
-pub fn answered(object: &Value) -> Value {
+pub(crate) fn answered(object: &Value) -> Value {
     let mut object = object.clone();
     if object.get("metadata").is_none() {
         object["metadata"] = json!({});

@@ -25,14 +25,14 @@ const CHUNK: usize = 500;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Which objects of a collection are meant.
-pub struct Filter {
+pub(crate) struct Filter {
     labels: Labels,
     fields: Fields,
 }
 
 impl Filter {
     /// Reads both selectors and refuses what the type does not know.
-    pub fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
+    pub(crate) fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
         let labels = Labels::parse(&options.label_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
         let fields = Fields::parse(&options.field_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
         if let Some(why) = call.kind.field_selector_error(&fields) {
@@ -42,23 +42,23 @@ impl Filter {
     }
 
     /// Everything passes.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// Whether an object passes.
-    pub fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
+    pub(crate) fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
         self.labels.matches(crate::metadata::labels(object)) && kind.is_selected(object, &self.fields)
     }
 
     /// The one name that can pass, if the field selector says so.
-    pub fn exact_name(&self) -> Option<&str> {
+    pub(crate) fn exact_name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")
     }
 }
 
 /// One page of a collection.
-pub struct Page {
+pub(crate) struct Page {
     /// The revision it is true for.
     pub revision: u64,
     /// Its objects.
@@ -76,7 +76,7 @@ struct Start {
 }
 
 /// Reads a page.
-pub async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Result<Page> {
+pub(crate) async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Result<Page> {
     let kind = &call.kind;
     let prefix = kind.key(call.namespace(), "");
     let start = start(call, options, &prefix).await?;
@@ -150,7 +150,7 @@ async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result
 }
 
 /// A revision that has not happened yet is an error after Kubernetes' three seconds; ours is known at once.
-pub async fn wait_for_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
+pub(crate) async fn wait_for_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
     let current = call.objects().store().revision();
     if wanted <= current {
         return Ok(());
@@ -228,7 +228,7 @@ fn expired(error: thane_kv::Error, options: &ListOptions, prefix: &[u8], range: 
 }
 
 /// Answers a list.
-pub async fn list(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     let options = ListOptions::parse(call.query, false)?;
     let filter = Filter::parse(call, &options)?;
     let page = page(call, &options, &filter).await?;

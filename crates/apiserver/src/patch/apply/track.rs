@@ -18,7 +18,7 @@ const UPDATE_MANAGERS_MAX: usize = 10;
 ///
 /// `new` must be decoded and defaulted, and not yet changed by admission. Nothing about `managedFields` in a request is
 /// an error: what cannot be used is ignored, as in Kubernetes.
-pub fn track_update(target: &Target<'_>, old: Option<&Value>, new: &mut Value, manager: &str, now: Timestamp) {
+pub(crate) fn track_update(target: &Target<'_>, old: Option<&Value>, new: &mut Value, manager: &str, now: Timestamp) {
     let mut ledger = current(target, old, new);
     managed::strip(new);
     tidy_metadata(new);
