@@ -28,7 +28,7 @@ pub fn certificate_user(der: &[u8], now: Timestamp) -> Result<Option<User>, Toke
     if name.is_empty() {
         return Ok(None);
     }
-    let fingerprint = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let fingerprint = crate::go::hex(&Sha256::digest(der));
     Ok(Some(authenticated(User {
         name: name.to_owned(),
         uid: uid(subject)?,

@@ -21,7 +21,7 @@ impl Strategy for Node {
     fn default(&self, object: &mut Value) {
         tidy(object);
         if let Some(spec) = map_mut(object, "spec") {
-            align(spec, "podCIDR", "podCIDRs", Value::from, "");
+            align(spec, "podCIDR", "podCIDRs", |range| range.into(), "");
         }
         for condition in each_mut(object, "/status/conditions") {
             fill(condition, "lastHeartbeatTime", Value::Null);

@@ -112,9 +112,8 @@ async fn empty(server: &Inner, namespace: &str) -> Result<usize> {
             match remove_object(&server.objects, &kind, namespace, &name, &DeleteOptions::default(), Some(stored), now)
                 .await
             {
-                Ok(Deletion::Gone(_)) => {}
+                Ok(Deletion::Gone(_)) | Err(Failure { code: 404, .. }) => {}
                 Ok(Deletion::Marked(_)) => left += 1,
-                Err(Failure { code: 404, .. }) => {}
                 Err(failure) => return Err(failure),
             }
         }
