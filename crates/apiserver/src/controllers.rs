@@ -10,6 +10,7 @@ mod edit;
 mod graph;
 mod namespaces;
 mod queue;
+mod remains;
 mod roles;
 mod seed;
 

@@ -99,6 +99,22 @@ pub(crate) fn document(resources: &[Resource<'_>]) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
+/// The media type of version 2 as kubectl asks for it.
+pub(crate) const LEGACY_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// The document in version 2: it has no schemas, so clients that validate by it leave that to the server, which does.
+///
+/// kubectl needs one to be there before it sends a `List`, and reads it as protobuf.
+pub(crate) fn legacy(protobuf: bool) -> Vec<u8> {
+    if !protobuf {
+        return json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "1.34"}, "paths": {}})
+            .to_string()
+            .into_bytes();
+    }
+    // fields 1: swagger, 2: info (1: title, 2: version), 8: paths
+    b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.34\x42\x00".to_vec()
+}
+
 /// The hash of a document, by which clients cache it.
 pub(crate) fn hash(document: &[u8]) -> String {
     use std::fmt::Write as _;

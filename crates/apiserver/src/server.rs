@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Addresses;
 use crate::audit::AuditLog;
-use crate::authn::Authenticator;
+use crate::authn::{Authenticator, ClientCertificate};
 use crate::authz::{Rules, User};
 use crate::catalog::Catalog;
 use crate::controllers;
@@ -68,8 +68,8 @@ impl Default for Options {
 pub enum Origin {
     /// A TLS connection, with the client certificate whose chain was verified.
     Connection {
-        /// DER of the client's certificate.
-        certificate: Option<Bytes>,
+        /// The client's certificate.
+        certificate: Option<Arc<ClientCertificate>>,
         /// The client's address.
         peer: std::net::SocketAddr,
     },

@@ -11,6 +11,7 @@ mod substitute;
 
 pub use compare::{Difference, compare};
 pub use normalise::Normaliser;
+pub(crate) use normalise::sorted;
 pub use report::{Report, Verdict};
 pub use run::{Recording, Runner, run_all};
 pub use sequence::{Accepted, Identity, Keep, Sequence, Step, Until, Watch, load_all, parse};

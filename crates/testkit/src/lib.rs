@@ -6,3 +6,4 @@ pub mod differential;
 pub mod endpoint;
 pub mod image;
 pub mod peer;
+pub mod scripts;

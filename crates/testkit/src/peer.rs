@@ -7,7 +7,7 @@ mod process;
 mod thane;
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -82,6 +82,13 @@ pub fn home_or_skip(programs: &[&str]) -> Option<PeerHome> {
         }
         Err(Absence::Fail(why)) => panic!("{why}"),
     }
+}
+
+/// A client for the current context of a kubeconfig.
+async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+    let file = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
 }
 
 /// A port that was free a moment ago on loopback.

@@ -8,6 +8,7 @@ use thane_kv::Query;
 use super::change::Change;
 use super::edit::{edit, ensure};
 use super::queue::{Queue, Work};
+use super::remains::Remains;
 use crate::failure::{Failure, Result};
 use crate::metadata;
 use crate::objects::storage_failure;
@@ -86,9 +87,10 @@ pub(super) async fn terminate(server: &Inner, namespace: &str) -> Result<()> {
         return Ok(());
     }
     let left = empty(server, namespace).await?;
-    if left > 0 {
+    if !left.is_nothing() {
         // their deletion wakes this work again
-        return Ok(());
+        let now = crate::time::seconds(server.clock.now());
+        return edit(server, &kind, "", namespace, |object| left.tell(object, &now)).await;
     }
     edit(server, &kind, "", namespace, |object: &mut Value| {
         let Some(list) = object["spec"]["finalizers"].as_array_mut() else { return false };
@@ -99,23 +101,29 @@ pub(super) async fn terminate(server: &Inner, namespace: &str) -> Result<()> {
     .await
 }
 
-/// Deletes everything in the namespace; answers how much still waits for finalizers or grace.
-async fn empty(server: &Inner, namespace: &str) -> Result<usize> {
-    let mut left = 0;
-    for kind in server.catalog.types().collections().into_iter().filter(|kind| kind.namespaced) {
+/// Deletes everything in the namespace, pods before what protects them; answers what still waits for finalizers or grace.
+async fn empty(server: &Inner, namespace: &str) -> Result<Remains> {
+    let mut left = Remains::default();
+    let mut kinds = server.catalog.types().collections();
+    kinds.retain(|kind| kind.namespaced);
+    kinds.sort_by_key(|kind| !kind.is("", "pods"));
+    for kind in kinds {
         let page =
             server.objects.store().range(Query::prefix(kind.key(namespace, ""))).await.map_err(storage_failure)?;
         for entry in &page.entries {
             let stored = server.objects.open(&kind, entry)?;
-            let name = metadata::name(&stored.value(&kind)?).to_owned();
-            let now = server.clock.now();
-            match remove_object(&server.objects, &kind, namespace, &name, &DeleteOptions::default(), Some(stored), now)
+            let object = stored.value(&kind)?;
+            let (name, now) = (metadata::name(&object), server.clock.now());
+            match remove_object(&server.objects, &kind, namespace, name, &DeleteOptions::default(), Some(stored), now)
                 .await
             {
                 Ok(Deletion::Gone(_)) | Err(Failure { code: 404, .. }) => {}
-                Ok(Deletion::Marked(_)) => left += 1,
+                Ok(Deletion::Marked(_)) => left.count(&kind, &object),
                 Err(failure) => return Err(failure),
             }
+        }
+        if kind.is("", "pods") && !left.is_nothing() {
+            break;
         }
     }
     Ok(left)

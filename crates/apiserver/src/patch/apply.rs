@@ -85,7 +85,7 @@ impl Target<'_> {
 
     /// An object of this type before anything is set.
     fn zero(&self) -> Value {
-        if self.builtin { zero::zero(self.api_version, self.kind) } else { self.bare() }
+        if self.builtin { zero::zero(self.api_version, self.kind).clone() } else { self.bare() }
     }
 
     fn bare(&self) -> Value {

@@ -66,7 +66,10 @@ fn what_is_unknown_is_passed_over() {
 }
 
 #[test]
-fn options_are_known_in_every_group() {}
+fn options_are_known_in_every_group() {
+    let known = |version: &str, kind: &str| decode(&envelope(version, kind, b""), version, kind).is_ok();
+    assert!(known("apps/v1", "DeleteOptions") && known("v1", "Pod") && !known("v1", "Thing"));
+}
 
 #[test]
 fn a_small_body_cannot_become_a_large_object() {

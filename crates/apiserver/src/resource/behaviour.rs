@@ -1,5 +1,7 @@
 //! What a type does with its objects, wherever its behaviour comes from.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::{Behaviour, ResourceType};
@@ -30,10 +32,8 @@ impl ResourceType {
     }
 
     /// What an object of this version becomes when stored.
-    pub(crate) fn on_write(&self, object: &mut Value) {
-        if self.is_other_event() {
-            *object = builtin::event::to_core(object);
-        }
+    pub(crate) fn stored_form<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        if self.is_other_event() { Cow::Owned(builtin::event::to_core(object)) } else { Cow::Borrowed(object) }
     }
 
     /// Fills in defaults.

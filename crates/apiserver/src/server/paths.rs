@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
@@ -38,6 +38,7 @@ pub(super) async fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Pa
         ["apis", group] => discovery::group(&types, group).map_or_else(not_found, json),
         ["api", version] => json(discovery::resource_list(&types, "", version).ok_or_else(Failure::no_such_path)?),
         ["apis", group, version] => discovery::resource_list(&types, group, version).map_or_else(not_found, json),
+        ["openapi", "v2"] => legacy(request),
         ["openapi", "v3"] => response::text(200, documents::index(&types)),
         ["openapi", "v3", "api", version] => openapi(server, "", version).await?,
         ["openapi", "v3", "apis", group, version] => openapi(server, group, version).await?,
@@ -84,6 +85,16 @@ fn tagged(body: &str, request: &Parts) -> Answer {
     answer
 }
 
+fn legacy(request: &Parts) -> Answer {
+    let wanted = request.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let protobuf = wanted.contains("proto-openapi");
+    let mut answer = response::json_bytes(200, crate::openapi::legacy(protobuf));
+    if protobuf {
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(crate::openapi::LEGACY_PROTOBUF));
+    }
+    answer
+}
+
 async fn openapi(server: &Arc<Inner>, group: &str, version: &str) -> Result<Answer> {
     let document = documents::document(server, group, version).await?;
     Ok(document.map_or_else(not_found, |bytes| response::json_bytes(200, bytes)))
@@ -98,5 +109,54 @@ fn keys(server: &Inner, path: &str) -> Option<Answer> {
             Some(response::value(200, &openid_configuration(issuer.issuer(), &keys), Encoding::Json))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+    use http_body_util::{BodyExt, Empty};
+    use thane_kv::{MemoryOptions, MemoryStore};
+    use thane_runtime::SystemClock;
+    use thane_runtime::readiness::Readiness;
+
+    use crate::authn::Authenticator;
+    use crate::authz::{MASTERS, User};
+    use crate::encryption::Encryption;
+    use crate::server::{ApiServer, Options, Origin, Parts};
+
+    async fn get(server: &ApiServer, path: &str) -> (u16, String) {
+        let user = User { groups: vec![MASTERS.to_owned()], ..User::default() };
+        let request = Request::get(path).extension(Origin::Process(Arc::new(user)));
+        let answer = server.handle(request.body(Empty::new()).unwrap()).await;
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readyz_waits_for_everybody() {
+        let readiness = Readiness::new();
+        let endpoints = readiness.condition("endpoints");
+        let server = ApiServer::new(Parts {
+            store: MemoryStore::new(MemoryOptions::default()),
+            clock: SystemClock::shared(),
+            authenticator: Authenticator { token_file: None, issuer: None, anonymous: false },
+            encryption: Encryption::default(),
+            audit: None,
+            readiness,
+            options: Options::default(),
+        });
+        let waiting = "[-]endpoints failed: starting\nreadyz check failed\n".to_owned();
+        assert_eq!(get(&server, "/readyz").await, (500, waiting));
+        assert_eq!(get(&server, "/livez").await, (200, "ok".to_owned()));
+        endpoints.holds();
+        assert_eq!(get(&server, "/readyz").await, (200, "ok".to_owned()));
+        let verbose = "[+]endpoints ok\nreadyz check passed\n".to_owned();
+        assert_eq!(get(&server, "/readyz?verbose").await, (200, verbose));
+        server.inner().stopping.cancel();
+        assert_eq!(get(&server, "/readyz").await.0, 500);
     }
 }

@@ -73,15 +73,13 @@ async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Re
         validate(call, &object)?;
         call.kind.warnings(&object, None).into_iter().for_each(|text| call.warn(text));
         let name = metadata::name(&object).to_owned();
-        let mut stored_form = object.clone();
-        call.kind.on_write(&mut stored_form);
         if options.dry_run {
             if call.objects().get(&call.kind, call.namespace(), &name).await?.is_some() {
                 return Err(Failure::already_exists(&call.kind.group, &call.kind.plural, &name));
             }
             return call.present_value(201, object);
         }
-        match call.objects().create(&call.kind, call.namespace(), &name, &stored_form).await? {
+        match call.objects().create(&call.kind, call.namespace(), &name, &call.kind.stored_form(&object)).await? {
             Swap::Done(stored) => return call.present(201, &stored),
             Swap::Lost(_) if generated && attempt + 1 < GENERATED_TRIES => {}
             Swap::Lost(there) => return Err(taken(call, &name, there.as_ref())),

@@ -65,11 +65,8 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions> {
 }
 
 fn answer(call: &Call<'_>, gone: &Stored) -> Result<Answer> {
-    let mut object = gone.value(&call.kind)?;
+    let object = gone.value(&call.kind)?;
     if call.kind.returns_deleted() {
-        if call.kind.is("", "pods") && metadata::deletion_timestamp(&object).is_none() {
-            set_deleted(&mut object["metadata"], 0, call.now);
-        }
         return call.present_value(200, object);
     }
     let mut details = json!({
@@ -161,13 +158,22 @@ pub(crate) async fn remove_object(
         let object = stored.value(kind)?;
         check_preconditions(kind, options, &object)?;
         let swap = match mark(kind, &object, options, now) {
+            // watchers of a pod see that it goes before it is gone, as on a cluster
+            Plan::Remove if kind.is("", "pods") && metadata::deletion_timestamp(&object).is_none() => {
+                let mut marked = object;
+                set_deleted(&mut marked["metadata"], 0, now);
+                match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
+                    Swap::Done(marked) => Swap::Lost(Some(marked)),
+                    lost @ Swap::Lost(_) => lost,
+                }
+            }
             Plan::Remove => match objects.delete(kind, namespace, name, &stored).await? {
                 Swap::Done(gone) => return Ok(Deletion::Gone(gone)),
                 lost @ Swap::Lost(_) => lost,
             },
             Plan::Leave => return Ok(Deletion::Marked(stored)),
-            Plan::Mark(mut marked) => {
-                kind.on_write(&mut marked);
+            Plan::Mark(marked) => {
+                let marked = kind.stored_form(&marked);
                 match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
                     Swap::Done(now) => return Ok(Deletion::Marked(now)),
                     lost @ Swap::Lost(_) => lost,

@@ -99,8 +99,7 @@ pub(crate) async fn change(
         let insists = insists_on_version(call, &wanted.object, &old)?;
         // the claim is held until the object is stored
         let (object, _claim) = settle(call, part, options, wanted, &old).await?;
-        let mut stored_form = object.clone();
-        call.kind.on_write(&mut stored_form);
+        let stored_form = call.kind.stored_form(&object);
         if stored.holds(&stored_form) {
             return call.present(200, &stored);
         }
@@ -133,6 +132,12 @@ async fn swap(call: &Call<'_>, stored: &Stored, object: &Value, stored_form: &Va
 
 /// Whether the change names the revision it is based on; refuses one that names another.
 fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bool> {
+    let uid = metadata::uid(object);
+    if !uid.is_empty() && uid != metadata::uid(old) && call.info.verb != "patch" {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
+        return Err(Failure::conflict(&call.kind.group, &call.kind.plural, &call.info.name, &why));
+    }
     let wanted = metadata::resource_version(object);
     if wanted.is_empty() || wanted == "0" {
         if call.info.verb == "update" && call.kind.needs_version_on_update() {
@@ -164,12 +169,6 @@ async fn settle<'a>(
 ) -> Result<(Value, Option<Claim<'a>>)> {
     let Change { mut object, applied } = made;
     let kind = &call.kind;
-    let uid = metadata::uid(&object);
-    if !uid.is_empty() && uid != metadata::uid(old) && call.info.verb != "patch" {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
-        return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
-    }
     if part == Part::Scale {
         let replicas = kind.scale.as_ref().map(|scale| scale.spec_replicas.join(".")).unwrap_or_default();
         track_scale(kind.api_version(), old, &mut object, &replicas, &manager(call, options));

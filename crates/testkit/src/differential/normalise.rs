@@ -137,12 +137,48 @@ impl Normaliser {
             let next = uids.len() + 1;
             format!("<uid-{}>", uids.entry(found[0].to_owned()).or_insert(next))
         });
+        let text = sorted_values(&text);
         let text = TIME.replace_all(&text, "<time>");
         let text = TOKEN.replace_all(&text, "<token>");
         let text = CERTIFICATE.replace_all(&text, "<certificate>");
         let text = CLUSTER_ADDRESS.replace_all(&text, "<cluster-address>");
         let text = VERSION_IN_TEXT.replace_all(&text, "$1<version>");
         ACCESS_VOLUME.replace_all(&text, "kube-api-access-<suffix>").into_owned()
+    }
+}
+
+/// The fields of objects that errors quote, in the order of their names: servers may write them in any.
+fn sorted_values(text: &str) -> String {
+    const BEFORE: &str = "Invalid value: ";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(BEFORE) {
+        let (before, value) = rest.split_at(start + BEFORE.len());
+        out.push_str(before);
+        rest = value;
+        let mut stream = serde_json::Deserializer::from_str(value).into_iter::<Value>();
+        let Some(Ok(parsed)) = stream.next() else { continue };
+        rest = &value[stream.byte_offset()..];
+        let inner = parsed.as_str().and_then(|quoted| serde_json::from_str::<Value>(quoted).ok());
+        match inner.filter(|inner| inner.is_object() || inner.is_array()) {
+            Some(inner) => out.push_str(&Value::from(sorted(inner).to_string()).to_string()),
+            None if parsed.is_object() || parsed.is_array() => out.push_str(&sorted(parsed).to_string()),
+            None => out.push_str(&value[..value.len() - rest.len()]),
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// All objects with their fields in the order of their names.
+pub(crate) fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<String, Value> = fields.into_iter().map(|(key, field)| (key, sorted(field))).collect();
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
 
@@ -217,6 +253,18 @@ mod tests {
             json!([{"kind": "Table", "columnDefinitions": [{"name": "Name", "description": "words"}, {"name": "Age"}], "rows": [{"cells": ["a", "3s"]}]}]),
             json!([{"kind": "Table", "columnDefinitions": [{"name": "Name"}, {"name": "Age"}], "rows": [{"cells": ["a", "<age>"]}]}]),
         );
+    }
+
+    #[test]
+    fn sorts_fields_in_quoted_objects() {
+        let check = |text: &str, expected: &str| assert_eq!(sorted_values(text), expected);
+        check(
+            r#"a: Invalid value: {"b":1,"a":[{"d":1,"c":2}]}: no"#,
+            r#"a: Invalid value: {"a":[{"c":2,"d":1}],"b":1}: no"#,
+        );
+        check(r#"Invalid value: "{\"b\":1,\"a\":2}": no"#, r#"Invalid value: "{\"a\":2,\"b\":1}": no"#);
+        check(r#"Invalid value: "{": no, Invalid value: 7: no"#, r#"Invalid value: "{": no, Invalid value: 7: no"#);
+        check("Invalid value: map[a:b]: no", "Invalid value: map[a:b]: no");
     }
 
     #[test]

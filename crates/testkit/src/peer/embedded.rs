@@ -36,9 +36,9 @@ impl EmbeddedApi {
         config.options.service_range = "10.98.0.0/24".parse().context("a constant range")?;
         let (tasks, supervisor) = Tasks::root("testkit");
         let server = Embedded::start(config, SystemClock::shared(), &Tcp::shared(), &tasks).await?;
-        let client = ClientIdentity { certificate: server.admin.cert_pem.clone(), key: server.admin.key_pem.clone() };
-        let endpoint =
-            Endpoint { address: server.address.to_string(), ca: server.ca_pem.clone(), client: Some(client) };
+        let credentials = server.credentials.borrow().clone();
+        let client = ClientIdentity { certificate: credentials.admin.cert_pem, key: credentials.admin.key_pem };
+        let endpoint = Endpoint { address: server.address.to_string(), ca: credentials.ca_pem, client: Some(client) };
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, endpoint.kubeconfig("default")?)?;
         Ok(Self { server, endpoint, kubeconfig, tasks, supervisor, _folder: folder })
@@ -54,11 +54,22 @@ impl EmbeddedApi {
         &self.kubeconfig
     }
 
+    /// A client for the administrator, over TLS.
+    pub async fn client(&self) -> Result<kube::Client> {
+        super::client(&self.kubeconfig).await
+    }
+
     /// The administrator's client in this process, without the wire.
     pub fn in_process(&self, namespace: &str) -> kube::Client {
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).into();
         let user = User { name: "admin".to_owned(), groups, ..User::default() };
         self.server.server.client(user, namespace)
+    }
+
+    /// Forgets history up to and including a version, as time would.
+    pub async fn compact(&self, version: u64) -> Result<()> {
+        self.server.server.inner().objects.store().compact(version).await?;
+        Ok(())
     }
 
     /// Stops it; fails if one of its tasks had failed or did not end in time.

@@ -80,9 +80,7 @@ impl KubeApiServer {
 
     /// A client for the administrator.
     pub async fn client(&self) -> Result<kube::Client> {
-        let file = kube::config::Kubeconfig::read_from(&self.kubeconfig)?;
-        let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await?;
-        Ok(kube::Client::try_from(config)?)
+        super::client(&self.kubeconfig).await
     }
 
     /// From the start of etcd to a ready API server; the controller manager is not counted.
