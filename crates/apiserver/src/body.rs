@@ -88,7 +88,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim();
     if !text.is_empty() && !text.starts_with('{') {
-        let hex: String = bytes.iter().take(LEN_MAX).map(|byte| format!("{byte:02x}")).collect();
+        let hex = go::hex(&bytes[..bytes.len().min(LEN_MAX)]);
         return if bytes.len() > LEN_MAX { format!("{hex} ...") } else { hex };
     }
     match text.char_indices().nth(LEN_MAX) {

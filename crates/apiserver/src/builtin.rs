@@ -120,6 +120,7 @@ pub(crate) trait Strategy: Send + Sync {
 
 /// One built-in resource.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "the kind of a kind is what Kubernetes calls it")]
 pub(crate) struct Kind {
     /// API group; empty for core.
     pub group: &'static str,

@@ -38,7 +38,7 @@ impl Types {
         let mut groups: Vec<Group> = versions
             .into_iter()
             .map(|(name, mut versions)| {
-                versions.sort_by(|a, b| version_rank(b).cmp(&version_rank(a)));
+                versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
                 Group { name, versions }
             })
             .collect();
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn versions_sort_as_kubernetes_sorts_them() {
         let mut versions = ["foo1", "v1alpha1", "v10", "v2", "v11beta2", "v1beta1", "v1", "foo10"];
-        versions.sort_by(|a, b| version_rank(b).cmp(&version_rank(a)));
+        versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
         assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v1beta1", "v1alpha1", "foo1", "foo10"]);
     }
 }

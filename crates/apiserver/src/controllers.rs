@@ -100,10 +100,7 @@ impl Keeper {
                     tokio::select! {
                         biased;
                         batch = watch.next() => match batch {
-                            Ok(batch) => {
-                                revision = batch.revision;
-                                self.take_batch(&batch);
-                            }
+                            Ok(batch) => self.take_batch(&batch),
                             Err(error) => {
                                 tracing::warn!(%error, "controllers fell behind and read everything again");
                                 break;

@@ -17,7 +17,7 @@ pub(crate) struct Virtual {
     pub kind: &'static str,
     /// Lives in a namespace.
     pub namespaced: bool,
-    /// Name of its OpenAPI definition.
+    /// Name of its `OpenAPI` definition.
     pub definition: &'static str,
 }
 

@@ -85,8 +85,6 @@ pub(crate) enum Problem {
     TooMany(i64, i64),
     /// Refers to something absent.
     NotFound(Value),
-    /// The server failed.
-    Internal,
 }
 
 impl FieldError {
@@ -107,11 +105,6 @@ impl FieldError {
     /// `f: Invalid value: {"Rule":"…"}: detail`.
     pub(crate) fn invalid_as(path: &Path, rendered: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::of(path, Problem::InvalidAs(rendered.into()), detail)
-    }
-
-    /// `f: Invalid value: "string": detail`.
-    pub(crate) fn type_invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self::of(path, Problem::TypeInvalid(value.into()), detail)
     }
 
     /// `f: Unsupported value: "v": supported values: "a", "b"`.
@@ -163,7 +156,6 @@ impl FieldError {
             Problem::TooLong(_) => "FieldValueTooLong",
             Problem::TooMany(..) => "FieldValueTooMany",
             Problem::NotFound(_) => "FieldValueNotFound",
-            Problem::Internal => "InternalError",
         };
         Cause { reason, message: self.body(), field: self.field.clone() }
     }
@@ -181,7 +173,6 @@ impl FieldError {
             Problem::TooLong(_) => "Too long".to_owned(),
             Problem::TooMany(actual, _) => format!("Too many: {actual}"),
             Problem::NotFound(value) => format!("Not found: {}", shown(value)),
-            Problem::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }

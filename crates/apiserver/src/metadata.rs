@@ -2,9 +2,7 @@
 
 use serde_json::{Map, Value};
 
-pub(crate) use validate::{
-    unqualified_finalizer, validate_create, validate_finalizers, validate_labels, validate_manager, validate_update,
-};
+pub(crate) use validate::{unqualified_finalizer, validate_create, validate_labels, validate_update};
 
 mod validate;
 
@@ -76,11 +74,6 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
 /// The references to owners, as they are.
 pub(crate) fn owner_references(object: &Value) -> &[Value] {
     items(object, "ownerReferences")
-}
-
-/// The reference to the one owner that controls the object.
-pub(crate) fn controller(object: &Value) -> Option<&Value> {
-    owner_references(object).iter().find(|owner| owner["controller"] == true)
 }
 
 /// `metadata` as a map to change, made where it is absent. `None` if the object or its metadata is no map.

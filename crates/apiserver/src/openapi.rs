@@ -100,12 +100,12 @@ pub(crate) fn document(resources: &[Resource<'_>]) -> Vec<u8> {
 }
 
 /// The media type of version 2 as kubectl asks for it.
-pub const LEGACY_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+pub(crate) const LEGACY_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The document in version 2: it has no schemas, so clients that validate by it leave that to the server, which does.
 ///
 /// kubectl needs one to be there before it sends a `List`, and reads it as protobuf.
-pub fn legacy(protobuf: bool) -> Vec<u8> {
+pub(crate) fn legacy(protobuf: bool) -> Vec<u8> {
     if !protobuf {
         return json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "1.34"}, "paths": {}})
             .to_string()

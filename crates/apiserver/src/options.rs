@@ -269,8 +269,8 @@ impl DeleteOptions {
                 errors.push(FieldError::invalid(&path, policy.unwrap_or_default(), detail));
                 None
             }
-            (None | Some(""), Some(true)) | (Some("Orphan"), None) => Some(Propagation::Orphan),
-            (None | Some(""), Some(false)) | (Some("Background"), None) => Some(Propagation::Background),
+            (None, Some(true)) | (Some("Orphan"), None) => Some(Propagation::Orphan),
+            (None, Some(false)) | (Some("Background"), None) => Some(Propagation::Background),
             (Some("Foreground"), None) => Some(Propagation::Foreground),
             (None | Some(""), None) => None,
             (Some(other), None) => {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::field::{FieldError, Path};
 
 pub(crate) use field::Fields;
-pub(crate) use label::{Labels, Operator, Requirement};
+pub(crate) use label::Labels;
 
 mod field;
 mod label;

@@ -78,7 +78,7 @@ pub enum Origin {
 }
 
 /// The server's parts; requests and controllers share them.
-pub struct Inner {
+pub(crate) struct Inner {
     /// Objects.
     pub objects: Objects,
     /// Types.
@@ -97,7 +97,7 @@ pub struct Inner {
     pub options: Options,
     /// Addresses of Services.
     pub addresses: Addresses,
-    /// OpenAPI documents.
+    /// `OpenAPI` documents.
     pub documents: Documents,
     /// Open watches end when this is cancelled.
     pub stopping: CancellationToken,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub(crate) use age::{age, human_duration};
+pub(crate) use age::age;
 pub(crate) use custom::Printer;
 
 use crate::builtin::{Column, Strategy};

@@ -56,7 +56,7 @@ fn user(der: &[u8], subject: &X509Name<'_>) -> Result<Option<User>, TokenError> 
     if name.is_empty() {
         return Ok(None);
     }
-    let fingerprint = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let fingerprint = crate::go::hex(&Sha256::digest(der));
     Ok(Some(authenticated(User {
         name: name.to_owned(),
         uid: uid(subject)?,

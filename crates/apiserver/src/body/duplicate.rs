@@ -1,7 +1,7 @@
 //! JSON into a [`Value`], noting keys that occur twice (the last one wins, as in Go).
 
 use std::cell::RefCell;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -105,7 +105,8 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut list = Vec::new();
         let mark = self.path.borrow().len();
         loop {
-            self.path.borrow_mut().push_str(&format!("[{}]", list.len()));
+            // Writing to a string cannot fail.
+            let _ = write!(self.path.borrow_mut(), "[{}]", list.len());
             let item = items.next_element_seed(Node { path: self.path, found: self.found })?;
             self.path.borrow_mut().truncate(mark);
             match item {

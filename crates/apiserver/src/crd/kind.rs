@@ -33,8 +33,6 @@ pub(crate) struct CustomKind {
     pub namespaced: bool,
     /// Whether the definition is established, so that its resources are served.
     pub established: bool,
-    /// Unknown fields stay everywhere (old definitions only).
-    pub preserve_unknown: bool,
     /// Its versions in the order of the definition.
     pub versions: Vec<Version>,
 }
@@ -92,16 +90,10 @@ impl CustomKind {
             categories: list(names, "categories"),
             namespaced: text(spec, "scope") == Some("Namespaced"),
             established: super::names::is_true(crd, "Established"),
-            preserve_unknown: flag(spec, "preserveUnknownFields"),
             versions: versions.iter().map(|version| Version::new(version, &group, &kind)).collect(),
             group,
             kind,
         })
-    }
-
-    /// A version by name.
-    pub(crate) fn version(&self, name: &str) -> Option<&Version> {
-        self.versions.iter().find(|version| version.name == name)
     }
 
     /// The version objects are stored in.

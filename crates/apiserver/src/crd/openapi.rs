@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::view::{flag, strings, text};
+use super::view::{flag, text};
 use super::{defaults, rendered, structural};
 use crate::field::{FieldError, Path};
 use crate::jsonpath::field_path;

@@ -166,7 +166,7 @@ fn owner_errors(owners: &[Value], path: &Path) -> Vec<FieldError> {
 }
 
 /// What is wrong with the finalizers of an object, or with a namespace's in its spec.
-pub(crate) fn validate_finalizers(object: &Value, path: &Path) -> Vec<FieldError> {
+fn validate_finalizers(object: &Value, path: &Path) -> Vec<FieldError> {
     let list = finalizers(object);
     let mut errors = Vec::new();
     for finalizer in &list {
@@ -229,7 +229,7 @@ fn managed_fields(object: &Value, path: &Path) -> Vec<FieldError> {
 }
 
 /// What is wrong with the name of a field manager.
-pub(crate) fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
+fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
     const LIMIT: usize = 128;
     let mut errors = Vec::new();
     if manager.len() > LIMIT {

@@ -18,7 +18,7 @@ pub(crate) fn self_subject_access_review(book: &RuleBook, user: &User, body: &Va
     errors.extend(selector_errors(attributes(body)));
     errors.extend(metadata_error(body, false));
     refuse(&errors)?;
-    Ok(answered("SelfSubjectAccessReview", body, decision(book, user, body)))
+    Ok(answered("SelfSubjectAccessReview", body, &decision(book, user, body)))
 }
 
 /// Whether someone may do what the body asks: a `SubjectAccessReview`.
@@ -26,7 +26,7 @@ pub(crate) fn subject_access_review(book: &RuleBook, body: &Value) -> Result<Val
     let mut errors = subject_errors(body);
     errors.extend(metadata_error(body, false));
     refuse(&errors)?;
-    Ok(answered("SubjectAccessReview", body, decision(book, &subject(body), body)))
+    Ok(answered("SubjectAccessReview", body, &decision(book, &subject(body), body)))
 }
 
 /// The same for one namespace, that of the path: a `LocalSubjectAccessReview`.
@@ -52,7 +52,7 @@ pub(crate) fn local_subject_access_review(book: &RuleBook, namespace: &str, body
         errors.push(FieldError::invalid(&path, go_attributes(attributes), "disallowed on this kind of request"));
     }
     refuse(&errors)?;
-    let mut answer = answered("LocalSubjectAccessReview", body, decision(book, &subject(body), body));
+    let mut answer = answered("LocalSubjectAccessReview", body, &decision(book, &subject(body), body));
     if let Some(metadata) = answer.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("namespace".into(), namespace.into());
     }
@@ -103,7 +103,7 @@ fn decision(book: &RuleBook, user: &User, body: &Value) -> Value {
     status
 }
 
-fn answered(kind: &str, body: &Value, status: Value) -> Value {
+fn answered(kind: &str, body: &Value, status: &Value) -> Value {
     let kept = |key: &str| part(body, key).filter(|part| part.is_object()).cloned().unwrap_or_else(|| json!({}));
     json!({
         "kind": kind,

@@ -41,6 +41,7 @@ pub(crate) fn definitions(definition: &str) -> Option<Map<String, Value>> {
 }
 
 /// Names of every built-in definition that has a schema.
+#[cfg(test)]
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     table::names()
 }

@@ -100,8 +100,6 @@ pub(crate) struct Schema {
     pub patch_merge: bool,
     /// Strategic merge patch: fields a patch does not name are removed (`retainKeys`).
     pub patch_retain_keys: bool,
-    /// Text for people.
-    pub description: Option<String>,
     /// Names of fields that must be present.
     pub required: Vec<String>,
     /// Such as `int64` or `date-time`.
@@ -113,15 +111,6 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Whether a default stands anywhere in the tree.
-    pub(crate) fn has_defaults(&self) -> bool {
-        let below = |link: &Link| matches!(link, Link::Here(node) if node.has_defaults());
-        self.default.is_some()
-            || self.properties.values().any(below)
-            || self.additional.as_ref().is_some_and(below)
-            || self.items.as_ref().is_some_and(below)
-    }
-
     /// The schema of field `name` of an object, if the object may have it.
     pub(crate) fn field(&self, name: &str) -> Option<Arc<Schema>> {
         self.properties.get(name).or(self.additional.as_ref()).map(Link::get)

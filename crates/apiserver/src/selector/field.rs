@@ -31,11 +31,6 @@ impl Fields {
         Ok(Self(terms))
     }
 
-    /// Selects objects whose `field` is `value`.
-    pub(crate) fn equal(field: &str, value: &str) -> Self {
-        Self(vec![Term { field: field.to_owned(), value: value.to_owned(), equal: true }])
-    }
-
     /// Whether every object is selected.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -44,11 +39,6 @@ impl Fields {
     /// The names of the fields compared.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|term| term.field.as_str())
-    }
-
-    /// The value `field` must have, if the selector says one.
-    pub(crate) fn exact(&self, field: &str) -> Option<&str> {
-        self.0.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
     /// Whether an object is selected whose fields `read` gives; an absent field is empty.

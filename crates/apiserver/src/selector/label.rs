@@ -47,11 +47,6 @@ pub(crate) struct Requirement {
 pub(crate) struct Labels(Option<Vec<Requirement>>);
 
 impl Labels {
-    /// Selects every object.
-    pub(crate) fn everything() -> Self {
-        Self(Some(Vec::new()))
-    }
-
     /// Selects no object.
     pub(crate) fn nothing() -> Self {
         Self(None)

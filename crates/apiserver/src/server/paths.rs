@@ -1,4 +1,4 @@
-//! Paths that are no resources: health, version, discovery, OpenAPI, keys.
+//! Paths that are no resources: health, version, discovery, `OpenAPI`, keys.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use super::{Inner, documents};
 use crate::authn::{JWKS_PATH, OPENID_CONFIGURATION_PATH, openid_configuration};
 use crate::discovery;
 use crate::failure::{Failure, Result};
+use crate::go;
 use crate::media::{Accepted, Encoding};
 use crate::request::RequestInfo;
 use crate::response::{self, Answer};
@@ -67,7 +68,7 @@ fn readyz(server: &Inner, query: Option<&str>) -> Answer {
 fn tagged(body: &str, request: &Parts) -> Answer {
     use sha2::Digest;
     let digest = sha2::Sha512::digest(body);
-    let tag = format!("\"{}\"", digest.iter().map(|byte| format!("{byte:02X}")).collect::<String>());
+    let tag = format!("\"{}\"", go::hex(&digest).to_uppercase());
     let mut answer = response::json_bytes(200, body.to_owned());
     let known = request.headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
     if known {

@@ -16,7 +16,7 @@ fn partial(now: Timestamp, then: Timestamp) -> i64 {
 }
 
 /// A duration in seconds, in at most two units.
-pub(crate) fn human_duration(seconds: i64) -> String {
+fn human_duration(seconds: i64) -> String {
     let pair = |big: i64, unit: char, small: i64, small_unit: char| {
         if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{small_unit}") }
     };

@@ -71,7 +71,9 @@ fn known_fields(
     match options.field_validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            wrong.into_iter().for_each(|text| call.warn(text));
+            for text in wrong {
+                call.warn(text);
+            }
             Ok(())
         }
         FieldValidation::Strict => Err(format!("strict decoding error: {}", wrong.join(", "))),

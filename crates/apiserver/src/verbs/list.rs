@@ -50,11 +50,6 @@ impl Filter {
     pub(crate) fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
         self.labels.matches(crate::metadata::labels(object)) && kind.is_selected(object, &self.fields)
     }
-
-    /// The one name that can pass, if the field selector says so.
-    pub(crate) fn exact_name(&self) -> Option<&str> {
-        self.fields.exact("metadata.name")
-    }
 }
 
 /// One page of a collection.
@@ -79,7 +74,7 @@ struct Start {
 pub(crate) async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Result<Page> {
     let kind = &call.kind;
     let prefix = kind.key(call.namespace(), "");
-    let start = start(call, options, &prefix).await?;
+    let start = start(call, options, &prefix)?;
     let mut range = Range::prefix(prefix.clone());
     range.start = start.key;
     range.at = start.at;
@@ -123,7 +118,7 @@ fn after(key: &[u8]) -> Bytes {
     next.into()
 }
 
-async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result<Start> {
+fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result<Start> {
     if !options.continue_token.is_empty() {
         if options.resource_version.is_some_and(|version| version != 0) {
             return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
@@ -134,15 +129,15 @@ async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result
     let at = match (options.resource_version, options.version_match) {
         (None | Some(0), _) => None,
         (Some(version), Some(VersionMatch::Exact)) => {
-            wait_for_revision(call, version).await?;
+            known_revision(call, version)?;
             Some(version)
         }
         (Some(version), None) if options.limit > 0 => {
-            wait_for_revision(call, version).await?;
+            known_revision(call, version)?;
             Some(version)
         }
         (Some(version), _) => {
-            wait_for_revision(call, version).await?;
+            known_revision(call, version)?;
             None
         }
     };
@@ -150,7 +145,7 @@ async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result
 }
 
 /// A revision that has not happened yet is an error after Kubernetes' three seconds; ours is known at once.
-pub(crate) async fn wait_for_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
+fn known_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
     let current = call.objects().store().revision();
     if wanted <= current {
         return Ok(());

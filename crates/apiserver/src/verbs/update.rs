@@ -34,15 +34,6 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// The part a subresource stands for.
-    pub(crate) fn of(subresource: &str) -> Self {
-        match subresource {
-            "status" => Self::Status,
-            "finalize" => Self::Finalize,
-            _ => Self::Main,
-        }
-    }
-
     fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -104,10 +95,10 @@ pub(crate) async fn change(
     for _ in 0..SWAP_TRIES {
         let Some(stored) = current else { return create_instead(call, part, options, &make).await };
         let old = stored.value(&call.kind)?;
-        let made = make(Some(&old))?;
-        let insists = insists_on_version(call, &made.object, &old)?;
+        let wanted = make(Some(&old))?;
+        let insists = insists_on_version(call, &wanted.object, &old)?;
         // the claim is held until the object is stored
-        let (object, _claim) = settle(call, part, options, made, &old).await?;
+        let (object, _claim) = settle(call, part, options, wanted, &old).await?;
         let stored_form = call.kind.stored_form(&object);
         if stored.holds(&stored_form) {
             return call.present(200, &stored);

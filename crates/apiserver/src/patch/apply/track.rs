@@ -195,5 +195,5 @@ fn cap(ledger: &mut Managed) {
 
 /// A time as `managedFields` has it.
 pub(super) fn stamp(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    crate::time::seconds(now)
 }
