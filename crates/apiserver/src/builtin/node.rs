@@ -21,11 +21,7 @@ impl Strategy for Node {
     fn default(&self, object: &mut Value) {
         tidy(object);
         if let Some(spec) = map_mut(object, "spec") {
-<<<<<<< HEAD
-            align(spec, "podCIDR", "podCIDRs", |text| Value::from(text), "");
-=======
             align(spec, "podCIDR", "podCIDRs", |range| range.into(), "");
->>>>>>> schema
         }
         for condition in each_mut(object, "/status/conditions") {
             fill(condition, "lastHeartbeatTime", Value::Null);
