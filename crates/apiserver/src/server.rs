@@ -54,7 +54,7 @@ impl Default for Options {
             object_bytes_max: 2 * 1024 * 1024,
             limits: Limits::default(),
             service_range: ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 16),
-            event_ttl: std::time::Duration::from_secs(3600),
+            event_ttl: std::time::Duration::from_hours(1),
             address: String::new(),
             ca_pem: String::new(),
         }
@@ -95,7 +95,7 @@ pub struct Inner {
     pub options: Options,
     /// Addresses of Services.
     pub addresses: Addresses,
-    /// OpenAPI documents.
+    /// `OpenAPI` documents.
     pub documents: Documents,
     /// Open watches end when this is cancelled.
     pub stopping: CancellationToken,

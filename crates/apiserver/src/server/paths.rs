@@ -1,5 +1,6 @@
-//! Paths that are no resources: health, version, discovery, OpenAPI, keys.
+//! Paths that are no resources: health, version, discovery, `OpenAPI`, keys.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
@@ -65,8 +66,12 @@ fn readyz(server: &Inner, query: Option<&str>) -> Answer {
 /// Clients keep discovery on disk and ask only whether it changed.
 fn tagged(body: &str, request: &Parts) -> Answer {
     use sha2::Digest;
-    let digest = sha2::Sha512::digest(body);
-    let tag = format!("\"{}\"", digest.iter().map(|byte| format!("{byte:02X}")).collect::<String>());
+    let mut tag = String::from("\"");
+    for byte in sha2::Sha512::digest(body) {
+        // Writing to a string cannot fail.
+        let _ = write!(tag, "{byte:02X}");
+    }
+    tag.push('"');
     let mut answer = response::json_bytes(200, body.to_owned());
     let known = request.headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
     if known {
