@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// A kind with little more than its names.
 struct Kind {
-    kind: &'static str,
+    name: &'static str,
     plural: &'static str,
     short_names: &'static [&'static str],
     namespaced: bool,
@@ -20,7 +20,7 @@ struct Column(&'static str, &'static str, &'static str);
 
 const ARGO: &[Kind] = &[
     Kind {
-        kind: "Application",
+        name: "Application",
         plural: "applications",
         short_names: &["app", "apps"],
         namespaced: true,
@@ -33,7 +33,7 @@ const ARGO: &[Kind] = &[
         fields: &["operation"],
     },
     Kind {
-        kind: "AppProject",
+        name: "AppProject",
         plural: "appprojects",
         short_names: &["appproj", "appprojs"],
         namespaced: true,
@@ -41,7 +41,7 @@ const ARGO: &[Kind] = &[
         fields: &[],
     },
     Kind {
-        kind: "ApplicationSet",
+        name: "ApplicationSet",
         plural: "applicationsets",
         short_names: &["appset", "appsets"],
         namespaced: true,
@@ -49,7 +49,7 @@ const ARGO: &[Kind] = &[
         fields: &[],
     },
     Kind {
-        kind: "Workflow",
+        name: "Workflow",
         plural: "workflows",
         short_names: &["wf"],
         namespaced: true,
@@ -61,7 +61,7 @@ const ARGO: &[Kind] = &[
         fields: &[],
     },
     Kind {
-        kind: "WorkflowTemplate",
+        name: "WorkflowTemplate",
         plural: "workflowtemplates",
         short_names: &["wftmpl"],
         namespaced: true,
@@ -69,7 +69,7 @@ const ARGO: &[Kind] = &[
         fields: &[],
     },
     Kind {
-        kind: "ClusterWorkflowTemplate",
+        name: "ClusterWorkflowTemplate",
         plural: "clusterworkflowtemplates",
         short_names: &["clusterwftmpl", "cwft"],
         namespaced: false,
@@ -77,7 +77,7 @@ const ARGO: &[Kind] = &[
         fields: &[],
     },
     Kind {
-        kind: "CronWorkflow",
+        name: "CronWorkflow",
         plural: "cronworkflows",
         short_names: &["cwf", "cronwf"],
         namespaced: true,
@@ -86,7 +86,7 @@ const ARGO: &[Kind] = &[
     },
 ];
 
-/// The definitions, as CustomResourceDefinition objects.
+/// The definitions, as `CustomResourceDefinition` objects.
 pub fn definitions() -> Vec<Value> {
     ARGO.iter().map(|kind| definition("argoproj.io", kind)).collect()
 }
@@ -115,8 +115,8 @@ fn definition(group: &str, kind: &Kind) -> Value {
         "spec": {
             "group": group,
             "names": {
-                "kind": kind.kind, "listKind": format!("{}List", kind.kind), "plural": kind.plural,
-                "singular": kind.kind.to_lowercase(), "shortNames": kind.short_names,
+                "kind": kind.name, "listKind": format!("{}List", kind.name), "plural": kind.plural,
+                "singular": kind.name.to_lowercase(), "shortNames": kind.short_names,
             },
             "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
             "versions": [version],

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -123,6 +124,24 @@ impl Record<'_> {
         }
         Value::Object(out)
     }
+}
+
+/// What the answer to a write says about the object, as far as a record needs it.
+pub(crate) fn written(answer: &[u8]) -> Option<Value> {
+    #[derive(Deserialize, Serialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Default, Deserialize, Serialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        name: String,
+        uid: String,
+        resource_version: String,
+    }
+    // The rest is skipped, not kept: an object may be large.
+    let object: Object = serde_json::from_slice(answer).ok()?;
+    serde_json::to_value(object).ok()
 }
 
 /// What the log counts.

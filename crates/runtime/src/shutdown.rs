@@ -1,6 +1,8 @@
 //! When a process should end.
 
-use tokio::signal::unix::{SignalKind, signal};
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Why a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,12 +13,24 @@ pub enum Reason {
     Terminate,
 }
 
-/// Waits for Ctrl-C or SIGTERM; call it again to wait for a second one.
-pub async fn requested() -> std::io::Result<Reason> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => Ok(Reason::Interrupt),
-        _ = terminate.recv() => Ok(Reason::Terminate),
+/// Ctrl-C and SIGTERM, which no longer end the process by themselves.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over; do so before anything starts that must be stopped in order.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for a signal since the last one; call it again to wait for a second one. Cancel safe.
+    pub async fn requested(&mut self) -> Reason {
+        tokio::select! {
+            _ = self.interrupt.recv() => Reason::Interrupt,
+            _ = self.terminate.recv() => Reason::Terminate,
+        }
     }
 }

@@ -15,9 +15,10 @@ use thane_runtime::admin::{self, Admin};
 use thane_runtime::config::Loaded;
 use thane_runtime::net::{SharedNetwork, Tcp};
 use thane_runtime::readiness::Readiness;
+use thane_runtime::shutdown::Signals;
 use thane_runtime::tasks::Supervisor;
 use thane_runtime::telemetry::LogLevels;
-use thane_runtime::{SharedClock, SystemClock, Tasks, metrics, shutdown};
+use thane_runtime::{SharedClock, SystemClock, Tasks, metrics};
 
 use crate::failure::Failure;
 use crate::output::tell;
@@ -33,14 +34,24 @@ const CLUSTERS_MAX: u16 = 64;
 pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels) -> Result<(), Failure> {
     let up = settings.value.up.clone();
     check(&up)?;
+    // Before anything starts: a signal during the start stops in order, too.
+    let listening = Signals::listen();
+    let mut signals = listening.map_err(|error| Failure::new(code::BUG, format!("wait for signals: {error}")))?;
     let directory = Directory::open(&up.data)?;
     let (tasks, mut supervisor) = Tasks::root("thane");
-    let started = start(&settings, levels, &directory, &tasks).await;
-    let outcome = match &started {
-        Ok(_) => ended(&mut supervisor).await,
-        Err(_) => Ok(()),
+    let started = tokio::select! {
+        started = start(&settings, levels, &directory, &tasks) => started.map(Some),
+        reason = signals.requested() => {
+            tracing::info!(?reason, "stopping before it was up");
+            Ok(None)
+        }
     };
-    let stopped = stop(&up, started.as_deref().unwrap_or_default(), &tasks).await;
+    let outcome = match &started {
+        Ok(Some(_)) => ended(&mut supervisor, &mut signals).await,
+        _ => Ok(()),
+    };
+    let apis = started.as_ref().ok().and_then(Option::as_deref).unwrap_or_default();
+    let stopped = stop(&up, apis, &tasks, &mut signals).await;
     started?;
     outcome.and(stopped)
 }
@@ -129,10 +140,9 @@ fn listen(address: SocketAddr, ephemeral: bool) -> SocketAddr {
 }
 
 /// Waits for a signal, or for the failure of a part the process needs.
-async fn ended(supervisor: &mut Supervisor) -> Result<(), Failure> {
+async fn ended(supervisor: &mut Supervisor, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
-        signal = shutdown::requested() => {
-            let reason = signal.map_err(|error| Failure::new(code::BUG, format!("wait for signals: {error}")))?;
+        reason = signals.requested() => {
             tracing::info!(?reason, "stopping");
             Ok(())
         }
@@ -141,7 +151,7 @@ async fn ended(supervisor: &mut Supervisor) -> Result<(), Failure> {
 }
 
 /// Stops everything in order; a second signal ends the wait.
-async fn stop(up: &UpSettings, apis: &[Embedded], tasks: &Tasks) -> Result<(), Failure> {
+async fn stop(up: &UpSettings, apis: &[Embedded], tasks: &Tasks, signals: &mut Signals) -> Result<(), Failure> {
     let stopping = async {
         let late = tasks.shutdown(up.grace.0).await;
         if !late.is_empty() {
@@ -154,7 +164,7 @@ async fn stop(up: &UpSettings, apis: &[Embedded], tasks: &Tasks) -> Result<(), F
     };
     tokio::select! {
         result = stopping => result,
-        Ok(reason) = shutdown::requested() => {
+        reason = signals.requested() => {
             Err(Failure::new(code::TASK_FAILED, format!("a second signal ({reason:?}) cut the shutdown short")))
         }
     }

@@ -57,6 +57,15 @@ fn an_event_says_who_did_what_to_which_object_and_what_came_of_it() {
     assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "forbid");
 }
 
+#[test]
+fn the_object_is_known_from_the_answer() {
+    let answer = br#"{"kind":"Pod","metadata":{"resourceVersion":"7","name":"p","labels":{"a":"b"}},"spec":{}}"#;
+    assert_eq!(written(answer), Some(json!({"metadata": {"name": "p", "uid": "", "resourceVersion": "7"}})));
+    for other in [&b""[..], b"no JSON", b"[]", br#"{"kind":"Status"}"#, b"kind: Pod\n"] {
+        assert_eq!(written(other), None);
+    }
+}
+
 #[tokio::test]
 async fn what_was_queued_is_on_disk_when_the_writer_has_stopped() {
     let directory = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use thane_runtime::pki::store::{self, Paths};
-use thane_runtime::pki::{AUTHORITY_LIFETIME, Authority, Identity, LEAF_LIFETIME, Request, Subject, inspect};
+use thane_runtime::pki::{AUTHORITY_LIFETIME, Authority, Details, Identity, LEAF_LIFETIME, Request, Subject, inspect};
 
 use super::Error;
 use crate::authn::TokenIssuer;
@@ -112,7 +112,7 @@ fn current(
     }
     let identity = authority.issue(wanted, now, LEAF_LIFETIME)?;
     store::save(paths, &identity)?;
-    let renewal_at = inspect(&identity.cert_pem)?.first().map_or(now, |leaf| leaf.renewal_at());
+    let renewal_at = inspect(&identity.cert_pem)?.first().map_or(now, Details::renewal_at);
     Ok((identity, renewal_at))
 }
 

@@ -11,14 +11,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Inner, Origin, paths, resources};
-use crate::audit::Record;
+use crate::audit::{self, AuditLog, Record};
 use crate::authn::{Claims, Found, Identity, Reference, TokenError, impersonation};
 use crate::authz::{Action, User, forbidden};
 use crate::body;
 use crate::failure::{Failure, Result};
 use crate::media::{Accepted, Encoding};
 use crate::request::{Query, RequestInfo};
-use crate::response::{self, Answer};
+use crate::response::{self, Answer, Body};
+
+/// Verbs the audit log tells about.
+const WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
 /// A request that passed authentication, before its body is read.
 pub(super) struct Admitted<'a> {
@@ -53,7 +56,14 @@ where
         answer.headers_mut().insert("audit-id", value);
     }
     let code = answer.status().as_u16();
-    audit(server, &id, &parts, &info, &trail, code).await;
+    if let Some(log) = server.audit.as_ref().filter(|_| info.is_resource && WRITES.contains(&info.verb.as_str())) {
+        let object = match answer.body() {
+            Body::Whole(Some(bytes)) => audit::written(bytes),
+            _ => None,
+        };
+        let record = Answered { id: &id, request: &parts, info: &info, trail: &trail, object, code };
+        audit(log, &record, server.clock.now()).await;
+    }
     server.metrics.answered(&info.verb, code, server.clock.monotonic().saturating_sub(started));
     answer
 }
@@ -168,13 +178,20 @@ async fn lookup(server: &Inner, reference: &Reference) -> Result<Option<Value>> 
     stored.map(|stored| stored.value(&kind)).transpose()
 }
 
+/// What became of a request.
+struct Answered<'a> {
+    id: &'a str,
+    request: &'a Parts,
+    info: &'a RequestInfo,
+    trail: &'a Trail,
+    object: Option<Value>,
+    code: u16,
+}
+
 /// Records a write. One that cannot be recorded in time is still answered, since it has happened: the loss is counted
 /// and logged.
-async fn audit(server: &Inner, id: &str, request: &Parts, info: &RequestInfo, trail: &Trail, code: u16) {
-    const WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
-    let Some(log) = server.audit.as_ref().filter(|_| info.is_resource && WRITES.contains(&info.verb.as_str())) else {
-        return;
-    };
+async fn audit(log: &AuditLog, answered: &Answered<'_>, finished: Timestamp) {
+    let Answered { id, request, info, trail, object, code } = answered;
     let sources: Vec<IpAddr> = match request.extensions.get::<Origin>() {
         Some(Origin::Connection { peer, .. }) => vec![peer.ip()],
         _ => Vec::new(),
@@ -189,12 +206,12 @@ async fn audit(server: &Inner, id: &str, request: &Parts, info: &RequestInfo, tr
         impersonated: trail.impersonated.as_ref(),
         sources: &sources,
         user_agent: agent.unwrap_or_default(),
-        object: None,
-        code,
+        object: object.as_ref(),
+        code: *code,
         reason: trail.reason,
         decision: &trail.decision,
         received: trail.received,
-        finished: server.clock.now(),
+        finished,
     };
     if let Err(error) = log.record(&record.event()).await {
         tracing::error!(%error, audit_id = id, "a write is not in the audit log");

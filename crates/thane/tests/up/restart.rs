@@ -1,10 +1,11 @@
 //! What is there once it runs, and after it ran.
 
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, PostParams, WatchParams};
+use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -65,7 +66,7 @@ async fn what_it_installs_is_only_installed_if_absent() {
     let mut definition = api.get(name).await.unwrap();
     definition.spec.names.short_names = Some(vec!["mine".to_owned()]);
     let changed = api.replace(name, &PostParams::default(), &definition).await.unwrap();
-    api.delete("workflows.argoproj.io", &Default::default()).await.unwrap();
+    api.delete("workflows.argoproj.io", &DeleteParams::default()).await.unwrap();
     assert_eq!(running.stop("-INT").0, Some(0));
 
     let running = Running::start(&place, &["--clusters", "0"]);
@@ -111,10 +112,28 @@ async fn it_stops_at_once_and_comes_back_as_it_was() {
     let audit = String::from_utf8(read("cluster-1/audit.log")).unwrap();
     let last: Value = serde_json::from_str(audit.lines().last().unwrap()).unwrap();
     assert_eq!((&last["verb"], &last["user"]["username"]), (&"create".into(), &"admin".into()), "{last}");
-    assert_eq!(last["objectRef"]["resource"], "configmaps", "{last}");
+    let object = &last["objectRef"];
+    assert_eq!((&object["resource"], &object["name"]), (&"configmaps".into(), &"kept".into()), "{last}");
+    assert_eq!(object["uid"].as_str(), created.metadata.uid.as_deref(), "{last}");
 
     let running = Running::start_with(&place, &variables, &[]);
     assert_eq!(read("kubeconfig"), kubeconfig, "the same authorities, certificates and addresses");
     assert_eq!(api.get("kept").await.unwrap().metadata.uid, created.metadata.uid, "the old client still works");
     assert_eq!(running.stop("-INT").0, Some(0));
+}
+
+#[test]
+fn a_signal_during_the_start_stops_it_in_order() {
+    let place = Place::new();
+    for _ in 0..5 {
+        let mut child = place.command(&[], &["up", "--ephemeral-ports"]).stderr(Stdio::null()).spawn().unwrap();
+        // The lock is there once it has begun, which is after it listens for signals.
+        while !place.path().join(".thane/lock").exists() {
+            std::thread::yield_now();
+        }
+        let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        std::fs::remove_file(place.path().join(".thane/lock")).unwrap();
+    }
 }
