@@ -9,7 +9,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::fmt::temporal::DateTimePrinter;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value, json};
@@ -69,8 +68,8 @@ impl Record<'_> {
             "verb": self.action.verb,
             "user": user_info(self.user),
             "responseStatus": self.status(),
-            "requestReceivedTimestamp": micros(self.received),
-            "stageTimestamp": micros(self.finished),
+            "requestReceivedTimestamp": crate::time::micros(self.received),
+            "stageTimestamp": crate::time::micros(self.finished),
             "annotations": {
                 "authorization.k8s.io/decision": if self.code == 403 { "forbid" } else { "allow" },
                 "authorization.k8s.io/reason": self.decision,
@@ -124,11 +123,6 @@ impl Record<'_> {
         }
         Value::Object(out)
     }
-}
-
-fn micros(time: Timestamp) -> String {
-    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
-    PRINTER.timestamp_to_string(&time)
 }
 
 /// What the log counts.

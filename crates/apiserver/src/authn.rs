@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 use crate::authz::User;
 
-pub use certificate::certificate_user;
+pub use certificate::ClientCertificate;
 pub use discovery::{JWKS_PATH, OPENID_CONFIGURATION_PATH, openid_configuration};
 pub use impersonation::{Impersonation, impersonation};
 pub use issuer::{KeyError, TokenIssuer};
@@ -62,10 +62,14 @@ pub enum Identity {
 }
 
 impl Authenticator {
-    /// Who sends this request. `certificate` is the DER of a client certificate whose chain the TLS layer verified,
-    /// `authorization` the header's value.
-    pub fn identify(&self, certificate: Option<&[u8]>, authorization: Option<&str>, now: Timestamp) -> Identity {
-        let by_certificate = certificate.map_or(Ok(None), |der| certificate_user(der, now));
+    /// Who sends this request. `certificate` is the client's, `authorization` the header's value.
+    pub fn identify(
+        &self,
+        certificate: Option<&ClientCertificate>,
+        authorization: Option<&str>,
+        now: Timestamp,
+    ) -> Identity {
+        let by_certificate = certificate.map_or(Ok(None), |certificate| certificate.user(now));
         if let Ok(Some(user)) = by_certificate {
             return Identity::User(user);
         }

@@ -14,10 +14,10 @@ use self::roles::{CLUSTER_ROLES, ROLES};
 use crate::authz::{Rule, aggregated_rules};
 
 /// The namespaces every cluster has.
-pub const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// The system's namespaces.
-pub fn namespaces() -> Vec<Value> {
+pub(crate) fn namespaces() -> Vec<Value> {
     let namespace = |name: &str| {
         json!({
             "apiVersion": "v1",
@@ -31,7 +31,7 @@ pub fn namespaces() -> Vec<Value> {
 }
 
 /// The default cluster roles, aggregated ones with their rules.
-pub fn cluster_roles() -> Vec<Value> {
+pub(crate) fn cluster_roles() -> Vec<Value> {
     let people = CLUSTER_ROLES.iter().map(|role| role.to_value("ClusterRole", None, role.name));
     let controllers =
         CONTROLLER_ROLES.iter().map(|role| role.to_value("ClusterRole", None, &controller_name(role.name)));
@@ -47,7 +47,7 @@ pub fn cluster_roles() -> Vec<Value> {
 }
 
 /// The default bindings of cluster roles.
-pub fn cluster_role_bindings() -> Vec<Value> {
+pub(crate) fn cluster_role_bindings() -> Vec<Value> {
     let people =
         CLUSTER_ROLE_BINDINGS.iter().map(|(name, subjects)| binding(None, name, ("ClusterRole", name), subjects));
     let controllers = CONTROLLER_ROLES.iter().map(|role| {
@@ -58,12 +58,12 @@ pub fn cluster_role_bindings() -> Vec<Value> {
 }
 
 /// The default roles in `kube-system` and `kube-public`.
-pub fn roles() -> Vec<Value> {
+pub(crate) fn roles() -> Vec<Value> {
     ROLES.iter().map(|(namespace, role)| role.to_value("Role", Some(namespace), role.name)).collect()
 }
 
 /// The default bindings in `kube-system` and `kube-public`.
-pub fn role_bindings() -> Vec<Value> {
+pub(crate) fn role_bindings() -> Vec<Value> {
     let bound = |(namespace, name, role, subjects): &(&str, &str, &str, &[facts::Subject])| {
         binding(Some(namespace), name, ("Role", role), subjects)
     };
@@ -72,7 +72,7 @@ pub fn role_bindings() -> Vec<Value> {
 
 /// A stored default role or binding as it must be after an upgrade: rules and subjects it lacks are added, none is taken
 /// away. `None` when nothing changes, or when someone switched the update off by its annotation.
-pub fn reconciled(stored: &Value, wanted: &Value) -> Option<Value> {
+pub(crate) fn reconciled(stored: &Value, wanted: &Value) -> Option<Value> {
     let annotation =
         stored.pointer("/metadata/annotations").and_then(|all| all.get("rbac.authorization.kubernetes.io/autoupdate"));
     if annotation.and_then(Value::as_str) == Some("false") {

@@ -10,27 +10,27 @@ mod claim;
 mod columns;
 mod config_map;
 mod custom_resource_definition;
-pub mod event;
+pub(crate) mod event;
 mod lease;
-pub mod namespace;
+pub(crate) mod namespace;
 mod network_policy;
 mod node;
-pub mod pod;
+pub(crate) mod pod;
 mod rbac;
 mod registry;
 mod secret;
 mod selectable;
-pub mod service;
+pub(crate) mod service;
 mod service_account;
 #[cfg(test)]
 mod tests;
 mod tidy;
 
-pub use registry::kinds;
+pub(crate) use registry::kinds;
 
 /// A column of `kubectl get`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     /// Heading.
     pub name: &'static str,
     /// `OpenAPI` type: `string`, `integer`, `boolean`, `date`.
@@ -44,7 +44,7 @@ pub struct Column {
 }
 
 /// A built-in kind's own behaviour. All functions are pure: no clock, no I/O, no randomness.
-pub trait Strategy: Send + Sync {
+pub(crate) trait Strategy: Send + Sync {
     /// Fills in what an absent field means, as Kubernetes 1.34 does.
     fn default(&self, _object: &mut Value) {}
 
@@ -120,7 +120,8 @@ pub trait Strategy: Send + Sync {
 
 /// One built-in resource.
 #[derive(Clone, Copy)]
-pub struct Kind {
+#[expect(clippy::struct_field_names, reason = "the kind of a kind is what Kubernetes calls it")]
+pub(crate) struct Kind {
     /// API group; empty for core.
     pub group: &'static str,
     /// API version.

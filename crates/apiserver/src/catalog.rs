@@ -1,4 +1,4 @@
-//! All resource types this server has, swapped as a whole when a CustomResourceDefinition changes.
+//! All resource types this server has, swapped as a whole when a `CustomResourceDefinition` changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::resource::ResourceType;
 
 /// The types at one moment.
 #[derive(Default)]
-pub struct Types {
+pub(crate) struct Types {
     by_path: BTreeMap<(String, String, String), Arc<ResourceType>>,
     groups: Vec<Group>,
 }
 
 /// One API group with its versions, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// Group name; empty for core.
     pub name: String,
     /// Versions, best first.
@@ -38,7 +38,7 @@ impl Types {
         let mut groups: Vec<Group> = versions
             .into_iter()
             .map(|(name, mut versions)| {
-                versions.sort_by(|a, b| version_rank(b).cmp(&version_rank(a)));
+                versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
                 Group { name, versions }
             })
             .collect();
@@ -47,18 +47,18 @@ impl Types {
     }
 
     /// The type served at a path.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceType>> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceType>> {
         self.by_path.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
     /// The type of a kind, at that version.
-    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
+    pub(crate) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceType>> {
         let in_version = self.by_path.iter().filter(|((g, v, _), _)| g == group && v == version);
         in_version.map(|(_, candidate)| candidate).find(|candidate| candidate.kind == kind)
     }
 
     /// The types of one group and version, in order of their names.
-    pub fn in_version<'a>(
+    pub(crate) fn in_version<'a>(
         &'a self,
         group: &'a str,
         version: &'a str,
@@ -67,12 +67,12 @@ impl Types {
     }
 
     /// The groups, in the order discovery shows them.
-    pub fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// Every stored collection once (a type served at several versions, or in two groups, is one collection).
-    pub fn collections(&self) -> Vec<Arc<ResourceType>> {
+    pub(crate) fn collections(&self) -> Vec<Arc<ResourceType>> {
         let mut seen = std::collections::BTreeSet::new();
         let mut out = Vec::new();
         for group in &self.groups {
@@ -88,13 +88,13 @@ impl Types {
     }
 
     /// The type that stands for a stored collection: the best version of it.
-    pub fn collection(&self, group: &str, plural: &str) -> Option<&Arc<ResourceType>> {
+    pub(crate) fn collection(&self, group: &str, plural: &str) -> Option<&Arc<ResourceType>> {
         let versions = &self.groups.iter().find(|known| known.name == group)?.versions;
         versions.iter().find_map(|version| self.find(group, version, plural))
     }
 
     /// All types.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         self.by_path.values()
     }
 }
@@ -121,7 +121,7 @@ fn version_rank(version: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
 }
 
 /// Kubernetes' own groups come first, in its order; groups of custom resources follow by name.
-pub fn group_rank(group: &str) -> usize {
+pub(crate) fn group_rank(group: &str) -> usize {
     const ORDER: &[&str] = &[
         "",
         "events.k8s.io",
@@ -136,7 +136,7 @@ pub fn group_rank(group: &str) -> usize {
 }
 
 /// The types now.
-pub struct Catalog {
+pub(crate) struct Catalog {
     types: ArcSwap<Types>,
 }
 
@@ -152,7 +152,7 @@ fn builtins() -> Vec<Arc<ResourceType>> {
 
 impl Catalog {
     /// The types now; a request keeps the snapshot it began with.
-    pub fn types(&self) -> Arc<Types> {
+    pub(crate) fn types(&self) -> Arc<Types> {
         self.types.load_full()
     }
 
@@ -160,14 +160,14 @@ impl Catalog {
     ///
     /// # Panics
     /// If there is none: a mistake in this program.
-    pub fn builtin(&self, group: &str, plural: &str) -> Arc<ResourceType> {
+    pub(crate) fn builtin(&self, group: &str, plural: &str) -> Arc<ResourceType> {
         let types = self.types();
         let found = types.all().find(|kind| kind.is(group, plural)).cloned();
         found.expect("built-in types are always in the catalog")
     }
 
     /// Replaces all custom types.
-    pub fn set_custom(&self, custom: impl IntoIterator<Item = Arc<ResourceType>>) {
+    pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<ResourceType>>) {
         self.types.store(Arc::new(Types::new(builtins().into_iter().chain(custom))));
     }
 }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn versions_sort_as_kubernetes_sorts_them() {
         let mut versions = ["foo1", "v1alpha1", "v10", "v2", "v11beta2", "v1beta1", "v1", "foo10"];
-        versions.sort_by(|a, b| version_rank(b).cmp(&version_rank(a)));
+        versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
         assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v1beta1", "v1alpha1", "foo1", "foo10"]);
     }
 }

@@ -36,7 +36,7 @@ const ALL: &[u8] = b"/registry/";
 const CHUNK: usize = 500;
 
 /// Creates what every cluster has, learns the state, and starts to keep it. When it returns, requests can be served.
-pub async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
+pub(crate) async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
     let inner = Arc::clone(server.inner());
     let caught_up = inner.readiness.condition("controllers");
     seed::seed(&inner).await?;
@@ -100,10 +100,7 @@ impl Keeper {
                     tokio::select! {
                         biased;
                         batch = watch.next() => match batch {
-                            Ok(batch) => {
-                                revision = batch.revision;
-                                self.take_batch(&batch);
-                            }
+                            Ok(batch) => self.take_batch(&batch),
                             Err(error) => {
                                 tracing::warn!(%error, "controllers fell behind and read everything again");
                                 break;

@@ -16,14 +16,14 @@ use crate::field::{FieldError, Path};
 use crate::names as rules;
 use crate::schema::formats;
 
-pub use kind::{CustomKind, Scale, Version};
-pub use names::{Names, accept, establish, terminate};
+pub(crate) use kind::{CustomKind, Scale, Version};
+pub(crate) use names::{Names, accept, establish, terminate};
 
 #[cfg(test)]
 mod tests;
 
 /// Fills in what an absent field of a definition means.
-pub fn default(crd: &mut Value) {
+pub(crate) fn default(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -49,14 +49,14 @@ pub fn default(crd: &mut Value) {
 }
 
 /// The name of the version objects are stored in.
-pub fn storage_version(crd: &Value) -> Option<String> {
+pub(crate) fn storage_version(crd: &Value) -> Option<String> {
     let versions = crd.pointer("/spec/versions")?.as_array()?;
     let storage = versions.iter().find(|version| version.get("storage").and_then(Value::as_bool) == Some(true))?;
     storage.get("name")?.as_str().map(str::to_owned)
 }
 
 /// A new definition's status is the server's: only the storage version is recorded.
-pub fn prepare_create(crd: &mut Value) {
+pub(crate) fn prepare_create(crd: &mut Value) {
     let stored = storage_version(crd);
     let Some(object) = crd.as_object_mut() else { return };
     let mut status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null});
@@ -67,7 +67,7 @@ pub fn prepare_create(crd: &mut Value) {
 }
 
 /// An update of the definition keeps the old status and adds a new storage version to it.
-pub fn prepare_update(crd: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(crd: &mut Value, old: &Value) {
     let stored = storage_version(crd);
     let Some(object) = crd.as_object_mut() else { return };
     match old.get("status") {
@@ -86,7 +86,7 @@ pub fn prepare_update(crd: &mut Value, old: &Value) {
 }
 
 /// What is wrong with a definition's name.
-pub fn name_errors(crd: &Value, name: &str) -> Vec<String> {
+pub(crate) fn name_errors(crd: &Value, name: &str) -> Vec<String> {
     let mut errors = rules::dns_subdomain(name);
     let text = |at: &str| crd.pointer(at).and_then(Value::as_str).unwrap_or_default();
     if name != format!("{}.{}", text("/spec/names/plural"), text("/spec/group")) {
@@ -96,7 +96,7 @@ pub fn name_errors(crd: &Value, name: &str) -> Vec<String> {
 }
 
 /// What is wrong with a new definition, its metadata aside; its name is checked by [`name_errors`].
-pub fn validate(crd: &Value) -> Vec<FieldError> {
+pub(crate) fn validate(crd: &Value) -> Vec<FieldError> {
     let mut errors = spec::validate(crd, None);
     errors.extend(status_errors(crd));
     errors.extend(spec::stored_versions(crd));
@@ -106,7 +106,7 @@ pub fn validate(crd: &Value) -> Vec<FieldError> {
 }
 
 /// What is wrong with a change of a definition, metadata aside.
-pub fn validate_update(crd: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_update(crd: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = spec::validate(crd, Some(old));
     errors.extend(spec::immutable(crd, old));
     errors.extend(status_errors(crd));
@@ -117,7 +117,7 @@ pub fn validate_update(crd: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 /// What is wrong with a change of a definition's status.
-pub fn validate_status_update(crd: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_status_update(crd: &Value) -> Vec<FieldError> {
     status_errors(crd)
 }
 
@@ -127,7 +127,7 @@ fn status_errors(crd: &Value) -> Vec<FieldError> {
 }
 
 /// What a client should be told about a definition that was taken: formats nobody checks.
-pub fn warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
+pub(crate) fn warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(unknown_formats).unwrap_or_default();
     let fresh = unknown_formats(crd).into_iter().filter(|format| !known.contains(format));
     fresh.map(|format| format!("unrecognized format {format:?}")).collect()

@@ -6,7 +6,7 @@ use crate::catalog::{Group, Types};
 use crate::resource::ResourceType;
 
 /// A resource that is answered and never stored.
-pub struct Virtual {
+pub(crate) struct Virtual {
     /// API group.
     pub group: &'static str,
     /// Resource name.
@@ -17,12 +17,12 @@ pub struct Virtual {
     pub kind: &'static str,
     /// Lives in a namespace.
     pub namespaced: bool,
-    /// Name of its OpenAPI definition.
+    /// Name of its `OpenAPI` definition.
     pub definition: &'static str,
 }
 
 /// All of them; each only knows `create` and version v1.
-pub const VIRTUAL: &[Virtual] = &[
+pub(crate) const VIRTUAL: &[Virtual] = &[
     Virtual {
         group: "",
         plural: "bindings",
@@ -85,7 +85,7 @@ const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", 
 const PART_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// The verbs of a type.
-pub fn verbs(kind: &ResourceType) -> Vec<&'static str> {
+pub(crate) fn verbs(kind: &ResourceType) -> Vec<&'static str> {
     let bulk = !kind.is("", "namespaces");
     let mut verbs: Vec<&str> = VERBS.iter().copied().filter(|verb| bulk || *verb != "deletecollection").collect();
     if kind.is_custom() {
@@ -96,7 +96,7 @@ pub fn verbs(kind: &ResourceType) -> Vec<&'static str> {
 }
 
 /// A subresource of a type.
-pub struct Part {
+pub(crate) struct Part {
     /// Its name.
     pub name: &'static str,
     /// Group, version and kind it speaks, where they differ from the type's.
@@ -106,7 +106,7 @@ pub struct Part {
 }
 
 /// The subresources of a type, in order of their names.
-pub fn parts(kind: &ResourceType) -> Vec<Part> {
+pub(crate) fn parts(kind: &ResourceType) -> Vec<Part> {
     let status = || Part { name: "status", kind: None, verbs: PART_VERBS };
     let mut parts = Vec::new();
     match (kind.is_custom(), kind.group.as_str(), kind.plural.as_str()) {
@@ -132,7 +132,7 @@ pub fn parts(kind: &ResourceType) -> Vec<Part> {
 }
 
 /// The groups, those of virtual resources included.
-pub fn groups(types: &Types) -> Vec<Group> {
+pub(crate) fn groups(types: &Types) -> Vec<Group> {
     let mut groups = types.groups().to_vec();
     for name in ["authentication.k8s.io", "authorization.k8s.io"] {
         if !groups.iter().any(|group| group.name == name) {
@@ -148,7 +148,7 @@ fn is_served(types: &Types, group: &str, version: &str) -> bool {
 }
 
 /// `/api`.
-pub fn core_versions(address: &str) -> Value {
+pub(crate) fn core_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
@@ -165,13 +165,13 @@ fn group_value(group: &Group) -> Value {
 }
 
 /// `/apis`.
-pub fn group_list(types: &Types) -> Value {
+pub(crate) fn group_list(types: &Types) -> Value {
     let groups: Vec<Value> = groups(types).iter().filter(|group| !group.name.is_empty()).map(group_value).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
-pub fn group(types: &Types, name: &str) -> Option<Value> {
+pub(crate) fn group(types: &Types, name: &str) -> Option<Value> {
     let group = groups(types).into_iter().find(|group| group.name == name && !name.is_empty())?;
     let mut value = group_value(&group);
     value["kind"] = "APIGroup".into();
@@ -180,7 +180,7 @@ pub fn group(types: &Types, name: &str) -> Option<Value> {
 }
 
 /// `/api/v1` and `/apis/GROUP/VERSION`.
-pub fn resource_list(types: &Types, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resource_list(types: &Types, group: &str, version: &str) -> Option<Value> {
     if !is_served(types, group, version) {
         return None;
     }
@@ -241,7 +241,7 @@ fn storage_hash(kind: &ResourceType) -> String {
 }
 
 /// Aggregated discovery of core (`/api`) or of all groups (`/apis`).
-pub fn aggregated(types: &Types, core: bool) -> Value {
+pub(crate) fn aggregated(types: &Types, core: bool) -> Value {
     let items: Vec<Value> = groups(types)
         .iter()
         .filter(|group| group.name.is_empty() == core)
@@ -303,7 +303,7 @@ fn aggregated_resources(types: &Types, group: &str, version: &str) -> Vec<Value>
 }
 
 /// `/version`.
-pub fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "34",
         "emulationMajor": "1", "emulationMinor": "34",
@@ -325,7 +325,7 @@ fn go_arch() -> &'static str {
 }
 
 /// `/`: the paths there are.
-pub fn paths(types: &Types) -> Value {
+pub(crate) fn paths(types: &Types) -> Value {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(str::to_owned).into();
     for group in groups(types).iter().filter(|group| !group.name.is_empty()) {
@@ -333,8 +333,18 @@ pub fn paths(types: &Types) -> Value {
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
     }
     paths.extend(
-        ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/readyz", "/version"]
-            .map(str::to_owned),
+        [
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openapi/v3/",
+            "/openid/v1/jwks",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
     );
     paths.sort();
     json!({"paths": paths})

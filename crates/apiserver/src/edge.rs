@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -13,6 +12,7 @@ use thane_runtime::net::{BoxIo, Listener};
 use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
 
+use crate::authn::ClientCertificate;
 use crate::server::{ApiServer, Origin};
 
 /// A handshake that takes longer is given up.
@@ -59,10 +59,10 @@ pub async fn serve(server: ApiServer, listener: Box<dyn Listener>, edge: Edge, t
 }
 
 /// The client's certificate, if the authorities in force now vouch for it.
-fn verified(chain: &[CertificateDer<'_>], edge: &Edge, peer: SocketAddr) -> Option<Bytes> {
+fn verified(chain: &[CertificateDer<'_>], edge: &Edge, peer: SocketAddr) -> Option<Arc<ClientCertificate>> {
     let (own, clients) = (chain.first()?, edge.tls.clients()?);
     match clients.verify_client(chain, edge.clock.now()) {
-        Ok(_) => Some(Bytes::copy_from_slice(own)),
+        Ok(_) => Some(Arc::new(ClientCertificate::read(own))),
         Err(error) => {
             tracing::debug!(%error, %peer, "client certificate refused");
             None

@@ -127,7 +127,7 @@ impl Failure {
     }
 
     /// `ConfigMap "x" is invalid: …` with one cause for each error. `kind` is the object's kind, not its resource.
-    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut list = Vec::new();
         for text in errors.iter().map(ToString::to_string) {
             if !list.contains(&text) {

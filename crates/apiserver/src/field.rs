@@ -8,39 +8,39 @@ use crate::failure::Cause;
 
 /// A path such as `spec.containers[0].ports[name=http]`, built as a validator walks down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Path(String);
+pub(crate) struct Path(String);
 
 impl Path {
     /// The object itself.
-    pub fn root() -> Self {
+    pub(crate) fn root() -> Self {
         Self::default()
     }
 
     /// Starts at a top-level field, or at a dotted path.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self(name.to_owned())
     }
 
     /// A field below this one.
     #[must_use]
-    pub fn child(&self, name: &str) -> Self {
+    pub(crate) fn child(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
     }
 
     /// An item of this list.
     #[must_use]
-    pub fn index(&self, at: usize) -> Self {
+    pub(crate) fn index(&self, at: usize) -> Self {
         Self(format!("{}[{at}]", self.0))
     }
 
     /// An entry of this map.
     #[must_use]
-    pub fn key(&self, key: &str) -> Self {
+    pub(crate) fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
     /// As text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Display for Path {
 
 /// One thing wrong with one field.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     /// Where.
     pub field: String,
     /// What.
@@ -64,7 +64,7 @@ pub struct FieldError {
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Problem {
+pub(crate) enum Problem {
     /// Absent but needed.
     Required,
     /// Present but wrong; the value is shown.
@@ -85,8 +85,6 @@ pub enum Problem {
     TooMany(i64, i64),
     /// Refers to something absent.
     NotFound(Value),
-    /// The server failed.
-    Internal,
 }
 
 impl FieldError {
@@ -95,50 +93,45 @@ impl FieldError {
     }
 
     /// `f: Required value: detail`.
-    pub fn required(path: &Path, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(path: &Path, detail: impl Into<String>) -> Self {
         Self::of(path, Problem::Required, detail)
     }
 
     /// `f: Invalid value: "v": detail`.
-    pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::of(path, Problem::Invalid(value.into()), detail)
     }
 
     /// `f: Invalid value: {"Rule":"…"}: detail`.
-    pub fn invalid_as(path: &Path, rendered: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid_as(path: &Path, rendered: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::of(path, Problem::InvalidAs(rendered.into()), detail)
     }
 
-    /// `f: Invalid value: "string": detail`.
-    pub fn type_invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self::of(path, Problem::TypeInvalid(value.into()), detail)
-    }
-
     /// `f: Unsupported value: "v": supported values: "a", "b"`.
-    pub fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
+    pub(crate) fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
         let detail = if supported.is_empty() { String::new() } else { format!("supported values: {list}") };
         Self::of(path, Problem::NotSupported(value.into()), detail)
     }
 
     /// `f: Duplicate value: "v"`.
-    pub fn duplicate(path: &Path, value: impl Into<Value>) -> Self {
+    pub(crate) fn duplicate(path: &Path, value: impl Into<Value>) -> Self {
         Self::of(path, Problem::Duplicate(value.into()), "")
     }
 
     /// `f: Forbidden: detail`.
-    pub fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
         Self::of(path, Problem::Forbidden, detail)
     }
 
     /// `f: Too long: may not be more than N bytes`.
-    pub fn too_long(path: &Path, limit: i64) -> Self {
+    pub(crate) fn too_long(path: &Path, limit: i64) -> Self {
         let detail = if limit >= 0 { format!("may not be more than {limit} bytes") } else { String::new() };
         Self::of(path, Problem::TooLong(limit), detail)
     }
 
     /// `f: Too many: N: must have at most M items`.
-    pub fn too_many(path: &Path, actual: i64, limit: i64) -> Self {
+    pub(crate) fn too_many(path: &Path, actual: i64, limit: i64) -> Self {
         let detail = match limit {
             0.. => format!("must have at most {limit} {}", if limit == 1 { "item" } else { "items" }),
             _ => "has too many items".to_owned(),
@@ -147,12 +140,12 @@ impl FieldError {
     }
 
     /// `f: Not found: "v"`.
-    pub fn not_found(path: &Path, value: impl Into<Value>) -> Self {
+    pub(crate) fn not_found(path: &Path, value: impl Into<Value>) -> Self {
         Self::of(path, Problem::NotFound(value.into()), "")
     }
 
     /// As an entry of a `Status`.
-    pub fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> Cause {
         let reason = match self.problem {
             Problem::Required => "FieldValueRequired",
             Problem::Invalid(_) | Problem::InvalidAs(_) => "FieldValueInvalid",
@@ -163,7 +156,6 @@ impl FieldError {
             Problem::TooLong(_) => "FieldValueTooLong",
             Problem::TooMany(..) => "FieldValueTooMany",
             Problem::NotFound(_) => "FieldValueNotFound",
-            Problem::Internal => "InternalError",
         };
         Cause { reason, message: self.body(), field: self.field.clone() }
     }
@@ -181,7 +173,6 @@ impl FieldError {
             Problem::TooLong(_) => "Too long".to_owned(),
             Problem::TooMany(actual, _) => format!("Too many: {actual}"),
             Problem::NotFound(value) => format!("Not found: {}", shown(value)),
-            Problem::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }

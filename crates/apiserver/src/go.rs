@@ -129,6 +129,15 @@ fn push_escape(out: &mut String, letter: char, width: usize, symbol: char) {
     let _ = write!(out, "\\{letter}{:0width$x}", u32::from(symbol));
 }
 
+/// Bytes as `%x` prints them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
 /// A list of strings as `%q` prints it: `["a" "b"]`.
 pub(crate) fn quoted_list<S: AsRef<str>>(items: &[S]) -> String {
     let quoted = items.iter().map(|item| quoted(item.as_ref())).collect::<Vec<_>>();

@@ -19,7 +19,7 @@ const FOUND_MAX: usize = 10_000;
 
 /// Why a path could not be read or followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The text is no path.
     #[error("{0}")]
     Syntax(String),
@@ -39,7 +39,7 @@ pub enum Error {
 
 /// A path into a JSON value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JsonPath {
+pub(crate) struct JsonPath {
     steps: Vec<Step>,
 }
 
@@ -90,13 +90,13 @@ enum Operator {
 
 impl JsonPath {
     /// Reads a path such as `.status.conditions[?(@.type=="Ready")].status`, with or without braces around it.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         Ok(Self { steps: parse::steps(inner, DEPTH_MAX)? })
     }
 
     /// All values the path leads to; none where a field is missing.
-    pub fn find<'a>(&'a self, value: &'a Value) -> Result<Vec<&'a Value>, Error> {
+    pub(crate) fn find<'a>(&'a self, value: &'a Value) -> Result<Vec<&'a Value>, Error> {
         follow(&self.steps, vec![value])
     }
 }

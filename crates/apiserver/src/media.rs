@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum View {
+pub(crate) enum View {
     /// The object itself.
     #[default]
     Full,
@@ -21,7 +21,7 @@ pub enum View {
 
 /// The encoding of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Encoding {
+pub(crate) enum Encoding {
     /// `application/json`.
     #[default]
     Json,
@@ -31,7 +31,7 @@ pub enum Encoding {
 
 /// What a client accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Accepted {
+pub(crate) struct Accepted {
     /// Form.
     pub view: View,
     /// Encoding.
@@ -43,7 +43,7 @@ pub struct Accepted {
 impl Accepted {
     /// Takes the first media type we can answer with. Protobuf is never an answer of ours, and clients that ask for it
     /// also name JSON or take JSON all the same.
-    pub fn negotiate(headers: &HeaderMap) -> Result<Self, Failure> {
+    pub(crate) fn negotiate(headers: &HeaderMap) -> Result<Self, Failure> {
         let Some(accept) = headers.get(ACCEPT) else { return Ok(Self::default()) };
         let text = accept.to_str().unwrap_or_default();
         if text.trim().is_empty() {
@@ -91,14 +91,14 @@ impl Accepted {
 }
 
 /// A refusal by Kubernetes' router, which knows nothing about the request but its media types.
-pub fn unroutable(code: u16, reason: &'static str, message: &str) -> Failure {
+pub(crate) fn unroutable(code: u16, reason: &'static str, message: &str) -> Failure {
     let mut failure = Failure::new(code, reason, message);
     failure.details = Some(Box::default());
     failure
 }
 
 /// A form that does not fit what is asked for.
-pub fn not_acceptable() -> Failure {
+pub(crate) fn not_acceptable() -> Failure {
     Failure::new(
         406,
         "NotAcceptable",
@@ -108,7 +108,7 @@ pub fn not_acceptable() -> Failure {
 
 /// The form of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Content {
     /// JSON.
     Json,
     /// YAML.
@@ -127,7 +127,7 @@ pub enum Content {
 
 impl Content {
     /// Reads the content type of a create or update; `allowed_patch` says which kinds of patch are possible.
-    pub fn of(headers: &HeaderMap) -> Result<Self, String> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, String> {
         let text = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         let text = text.unwrap_or_default();
         let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -145,7 +145,7 @@ impl Content {
 }
 
 /// 415, naming what would do.
-pub fn unsupported(accepted: &[&str]) -> Failure {
+pub(crate) fn unsupported(accepted: &[&str]) -> Failure {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")
@@ -154,7 +154,8 @@ pub fn unsupported(accepted: &[&str]) -> Failure {
 }
 
 /// The media types of objects.
-pub const OBJECT_TYPES: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+pub(crate) const OBJECT_TYPES: &[&str] =
+    &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 #[cfg(test)]
 mod tests {

@@ -2,89 +2,82 @@
 
 use serde_json::{Map, Value};
 
-pub use validate::{
-    unqualified_finalizer, validate_create, validate_finalizers, validate_labels, validate_manager, validate_update,
-};
+pub(crate) use validate::{unqualified_finalizer, validate_create, validate_labels, validate_update};
 
 mod validate;
 
 /// `metadata.FIELD` as text; empty where it is absent or no text.
-pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|meta| meta.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The object's name.
-pub fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     text(object, "name")
 }
 
 /// The object's namespace; empty for cluster-wide objects.
-pub fn namespace(object: &Value) -> &str {
+pub(crate) fn namespace(object: &Value) -> &str {
     text(object, "namespace")
 }
 
 /// The prefix from which a name is made.
-pub fn generate_name(object: &Value) -> &str {
+pub(crate) fn generate_name(object: &Value) -> &str {
     text(object, "generateName")
 }
 
 /// The object's uid.
-pub fn uid(object: &Value) -> &str {
+pub(crate) fn uid(object: &Value) -> &str {
     text(object, "uid")
 }
 
 /// The revision the object was read at.
-pub fn resource_version(object: &Value) -> &str {
+pub(crate) fn resource_version(object: &Value) -> &str {
     text(object, "resourceVersion")
 }
 
 /// When the object was made.
-pub fn creation_timestamp(object: &Value) -> &str {
+pub(crate) fn creation_timestamp(object: &Value) -> &str {
     text(object, "creationTimestamp")
 }
 
 /// When deletion was asked for, if it was.
-pub fn deletion_timestamp(object: &Value) -> Option<&str> {
+pub(crate) fn deletion_timestamp(object: &Value) -> Option<&str> {
     Some(text(object, "deletionTimestamp")).filter(|text| !text.is_empty())
 }
 
 /// How many times the desired state changed; zero where the kind does not count.
-pub fn generation(object: &Value) -> i64 {
+pub(crate) fn generation(object: &Value) -> i64 {
     object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// The labels, if there are any.
-pub fn labels(object: &Value) -> Option<&Map<String, Value>> {
+pub(crate) fn labels(object: &Value) -> Option<&Map<String, Value>> {
     object.pointer("/metadata/labels").and_then(Value::as_object)
 }
 
 /// The annotations, if there are any.
-pub fn annotations(object: &Value) -> Option<&Map<String, Value>> {
+pub(crate) fn annotations(object: &Value) -> Option<&Map<String, Value>> {
     object.pointer("/metadata/annotations").and_then(Value::as_object)
 }
 
 /// One annotation.
-pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     annotations(object)?.get(key)?.as_str()
 }
 
 /// Who must let go before the object is removed.
-pub fn finalizers(object: &Value) -> Vec<&str> {
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     items(object, "finalizers").iter().filter_map(Value::as_str).collect()
 }
 
 /// The references to owners, as they are.
-pub fn owner_references(object: &Value) -> &[Value] {
+pub(crate) fn owner_references(object: &Value) -> &[Value] {
     items(object, "ownerReferences")
 }
 
-/// The reference to the one owner that controls the object.
-pub fn controller(object: &Value) -> Option<&Value> {
-    owner_references(object).iter().find(|owner| owner["controller"] == true)
-}
-
 /// `metadata` as a map to change, made where it is absent. `None` if the object or its metadata is no map.
-pub fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     object.as_object_mut()?.entry("metadata").or_insert_with(|| Value::Object(Map::new())).as_object_mut()
 }
 

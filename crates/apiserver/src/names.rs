@@ -1,18 +1,18 @@
 //! What names, keys and label values may look like, explained in the words of Kubernetes 1.34.
 
 /// Longest DNS subdomain.
-pub const SUBDOMAIN_MAX: usize = 253;
+pub(crate) const SUBDOMAIN_MAX: usize = 253;
 /// Longest DNS label, label value and name part of a label key.
-pub const LABEL_MAX: usize = 63;
+pub(crate) const LABEL_MAX: usize = 63;
 /// Largest sum of the sizes of all annotation keys and values of one object.
-pub const ANNOTATIONS_MAX: usize = 256 * 1024;
+pub(crate) const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 const QUALIFIED_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_FORMAT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_FORMAT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 
 /// What is wrong with a DNS-1123 label such as a namespace name.
-pub fn dns_label(value: &str) -> Vec<String> {
+pub(crate) fn dns_label(value: &str) -> Vec<String> {
     let mut errors = too_long(value, LABEL_MAX);
     if !is_label(value) {
         errors.push(if is_subdomain(value) {
@@ -30,7 +30,7 @@ pub fn dns_label(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS-1123 subdomain such as a `ConfigMap`'s name.
-pub fn dns_subdomain(value: &str) -> Vec<String> {
+pub(crate) fn dns_subdomain(value: &str) -> Vec<String> {
     let mut errors = too_long(value, SUBDOMAIN_MAX);
     if !is_subdomain(value) {
         errors.push(pattern(
@@ -44,7 +44,7 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a domain to search for names in, which may have underscores.
-pub fn dns_search(value: &str) -> Vec<String> {
+pub(crate) fn dns_search(value: &str) -> Vec<String> {
     const LABEL: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
     let is_part = |part: &str| {
         let part = part.strip_prefix('_').unwrap_or(part);
@@ -63,7 +63,7 @@ pub fn dns_search(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS-1035 label.
-pub fn dns1035_label(value: &str) -> Vec<String> {
+pub(crate) fn dns1035_label(value: &str) -> Vec<String> {
     let mut errors = too_long(value, LABEL_MAX);
     if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
         errors.push(pattern(
@@ -77,7 +77,7 @@ pub fn dns1035_label(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a qualified name: a label or annotation key, a finalizer.
-pub fn qualified_name(value: &str) -> Vec<String> {
+pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     const EXPLANATION: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
                                an alphanumeric character";
     const EXAMPLES: [&str; 3] = ["MyName", "my.name", "123-abc"];
@@ -112,7 +112,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a label's value.
-pub fn label_value(value: &str) -> Vec<String> {
+pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut errors = too_long(value, LABEL_MAX);
     if !value.is_empty() && !is_name_part(value) {
         errors.push(pattern(
@@ -126,7 +126,7 @@ pub fn label_value(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a name that only has to fit into a path, such as a Role's.
-pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix {
         if name == "." {
             return vec!["may not be '.'".to_owned()];
@@ -139,7 +139,7 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// What is wrong with a key of a `ConfigMap` or Secret.
-pub fn config_key(value: &str) -> Vec<String> {
+pub(crate) fn config_key(value: &str) -> Vec<String> {
     let mut errors = too_long(value, SUBDOMAIN_MAX);
     if value.is_empty() || !value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')) {
         errors.push(pattern(
@@ -153,7 +153,7 @@ pub fn config_key(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with the name of an environment variable.
-pub fn env_name(value: &str) -> Vec<String> {
+pub(crate) fn env_name(value: &str) -> Vec<String> {
     if value.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
@@ -164,7 +164,7 @@ pub fn env_name(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with the name of a port.
-pub fn port_name(value: &str) -> Vec<String> {
+pub(crate) fn port_name(value: &str) -> Vec<String> {
     let mut errors = too_long(value, 15);
     if value.is_empty() || !value.bytes().all(|b| is_lower_alphanumeric(b) || b == b'-') {
         errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
@@ -182,17 +182,17 @@ pub fn port_name(value: &str) -> Vec<String> {
 }
 
 /// What is wrong with a port number.
-pub fn port_number(value: i64) -> Vec<String> {
+pub(crate) fn port_number(value: i64) -> Vec<String> {
     if (1..=65535).contains(&value) { Vec::new() } else { vec![between(1, 65535)] }
 }
 
 /// The explanation for a number outside its bounds.
-pub fn between(low: i64, high: i64) -> String {
+pub(crate) fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
 /// A name with a final dash replaced where more is to follow it, so that `prefix-` is judged as `prefix-x` would be.
-pub fn masked(name: &str, prefix: bool) -> String {
+pub(crate) fn masked(name: &str, prefix: bool) -> String {
     if prefix && name.len() > 1 && name.ends_with('-') {
         let mut cut = name.len() - 2;
         while !name.is_char_boundary(cut) {
@@ -204,17 +204,17 @@ pub fn masked(name: &str, prefix: bool) -> String {
 }
 
 /// Name rule of most kinds; `prefix` means a generateName.
-pub fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns_subdomain(&masked(name, prefix))
 }
 
 /// Name rule of namespaces.
-pub fn label_name(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn label_name(name: &str, prefix: bool) -> Vec<String> {
     dns_label(&masked(name, prefix))
 }
 
 /// Name rule of services.
-pub fn dns1035_name(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn dns1035_name(name: &str, prefix: bool) -> Vec<String> {
     dns1035_label(&masked(name, prefix))
 }
 

@@ -21,7 +21,7 @@ const HEAD: &[u8] = b"{\"metadata\":{";
 
 /// The objects of one API server.
 #[derive(Clone)]
-pub struct Objects {
+pub(crate) struct Objects {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
     object_bytes_max: usize,
@@ -36,7 +36,7 @@ struct EventLease {
 
 /// One object as stored, at one revision.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// Its resource version.
     pub revision: u64,
     json: Bytes,
@@ -46,7 +46,7 @@ pub struct Stored {
 
 /// What became of a compare-and-swap.
 #[derive(Debug)]
-pub enum Swap {
+pub(crate) enum Swap {
     /// Done; the new state.
     Done(Stored),
     /// Somebody else was there first; what is there now.
@@ -55,7 +55,7 @@ pub enum Swap {
 
 impl Objects {
     /// Objects in `store`; Secrets pass through `encryption`.
-    pub fn new(
+    pub(crate) fn new(
         store: Arc<dyn Store>,
         encryption: Arc<Encryption>,
         object_bytes_max: usize,
@@ -67,7 +67,7 @@ impl Objects {
 
     /// The lease a new object hangs on, if it is of a kind that goes away by itself.
     async fn lease(&self, kind: &ResourceType) -> Result<Option<LeaseId>> {
-        const SHARED: Duration = Duration::from_secs(60);
+        const SHARED: Duration = Duration::from_mins(1);
         if !kind.is_event() {
             return Ok(None);
         }
@@ -84,24 +84,24 @@ impl Objects {
     }
 
     /// The store below.
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
     /// The present state of an object.
-    pub async fn get(&self, kind: &ResourceType, namespace: &str, name: &str) -> Result<Option<Stored>> {
+    pub(crate) async fn get(&self, kind: &ResourceType, namespace: &str, name: &str) -> Result<Option<Stored>> {
         let key = kind.key(namespace, name);
         let entry = self.store.get(&key).await.map_err(storage_failure)?;
         entry.map(|entry| self.open(kind, &entry)).transpose()
     }
 
     /// Takes an entry of the store as an object.
-    pub fn open(&self, kind: &ResourceType, entry: &Entry) -> Result<Stored> {
+    pub(crate) fn open(&self, kind: &ResourceType, entry: &Entry) -> Result<Stored> {
         self.open_at(kind, entry, entry.mod_revision)
     }
 
     /// As [`Objects::open`], under another resource version (a deleted object carries that of its deletion).
-    pub fn open_at(&self, kind: &ResourceType, entry: &Entry, revision: u64) -> Result<Stored> {
+    pub(crate) fn open_at(&self, kind: &ResourceType, entry: &Entry, revision: u64) -> Result<Stored> {
         let (json, stale) = if kind.is_secret() {
             let opened = self.encryption.open(&entry.key, entry.value.clone()).map_err(Failure::internal)?;
             (opened, !self.encryption.is_current(&entry.value))
@@ -116,12 +116,18 @@ impl Objects {
     }
 
     /// Stores a new object; `Lost` if the name is taken.
-    pub async fn create(&self, kind: &ResourceType, namespace: &str, name: &str, object: &Value) -> Result<Swap> {
+    pub(crate) async fn create(
+        &self,
+        kind: &ResourceType,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<Swap> {
         self.write(kind, namespace, name, 0, object).await
     }
 
     /// Replaces the state at `revision`; `Lost` if that is no longer the present one.
-    pub async fn replace(
+    pub(crate) async fn replace(
         &self,
         kind: &ResourceType,
         namespace: &str,
@@ -162,7 +168,7 @@ impl Objects {
     }
 
     /// Removes the state at `revision`.
-    pub async fn delete(&self, kind: &ResourceType, namespace: &str, name: &str, gone: &Stored) -> Result<Swap> {
+    pub(crate) async fn delete(&self, kind: &ResourceType, namespace: &str, name: &str, gone: &Stored) -> Result<Swap> {
         let key = kind.key(namespace, name);
         let mutation = Mutation::Delete { key: key.clone() };
         match self.swap(kind, key, gone.revision, mutation).await? {
@@ -220,13 +226,13 @@ fn append_fields(out: &mut Vec<u8>, fields: &Map<String, Value>, skipped: &[&str
 }
 
 /// Appends a value as JSON.
-pub fn append_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+pub(crate) fn append_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value).expect("writing strings and values to memory cannot fail");
 }
 
 impl Stored {
     /// The object with its type, as clients see it.
-    pub fn value(&self, kind: &ResourceType) -> Result<Value> {
+    pub(crate) fn value(&self, kind: &ResourceType) -> Result<Value> {
         let mut object: Value = serde_json::from_slice(&self.json).map_err(Failure::internal)?;
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.as_str().into();
@@ -238,7 +244,7 @@ impl Stored {
     }
 
     /// Appends the object as JSON; items of a built-in list carry no type of their own.
-    pub fn render(&self, kind: &ResourceType, typed: bool, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn render(&self, kind: &ResourceType, typed: bool, out: &mut Vec<u8>) -> Result<()> {
         if kind.changes_on_read(self.revision) {
             let mut object = self.value(kind)?;
             if !typed && let Some(fields) = object.as_object_mut() {
@@ -268,25 +274,25 @@ impl Stored {
     }
 
     /// The bytes [`Stored::render`] appends, with the type.
-    pub fn to_json(&self, kind: &ResourceType) -> Result<Bytes> {
+    pub(crate) fn to_json(&self, kind: &ResourceType) -> Result<Bytes> {
         let mut out = Vec::with_capacity(self.json.len() + 128);
         self.render(kind, true, &mut out)?;
         Ok(out.into())
     }
 
     /// The stored form.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.json
     }
 
     /// Whether storing `object` would change nothing.
-    pub fn holds(&self, object: &Value) -> bool {
+    pub(crate) fn holds(&self, object: &Value) -> bool {
         !self.stale && self.json == encode(object)
     }
 }
 
 /// What a client is told when the store fails.
-pub fn storage_failure(error: thane_kv::Error) -> Failure {
+pub(crate) fn storage_failure(error: thane_kv::Error) -> Failure {
     match error {
         thane_kv::Error::Busy => {
             let mut failure = Failure::new(429, "TooManyRequests", "the write queue is full, please try again later");

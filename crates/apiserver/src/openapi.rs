@@ -11,7 +11,7 @@ mod tests;
 
 /// A resource to describe.
 #[derive(Debug, Clone)]
-pub struct Resource<'a> {
+pub(crate) struct Resource<'a> {
     /// API group; empty for core.
     pub group: &'a str,
     /// API version.
@@ -32,7 +32,7 @@ pub struct Resource<'a> {
 
 /// Where a schema comes from.
 #[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
+pub(crate) enum Source<'a> {
     /// A built-in definition such as `io.k8s.api.core.v1.Pod`.
     Builtin(&'a str),
     /// The `openAPIV3Schema` of a custom resource definition, if it has one.
@@ -72,12 +72,12 @@ fn custom_name(group: &str, version: &str, kind: &str) -> String {
 }
 
 /// The key of a group and version in the index: `api/v1` or `apis/group/version`.
-pub fn path(group: &str, version: &str) -> String {
+pub(crate) fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
 /// The document of one group and version, as JSON. Pure and not cheap: callers keep the bytes.
-pub fn document(resources: &[Resource<'_>]) -> Vec<u8> {
+pub(crate) fn document(resources: &[Resource<'_>]) -> Vec<u8> {
     let mut all_paths = Map::new();
     let mut all_schemas = Map::new();
     schemas::common(&mut all_schemas);
@@ -100,12 +100,12 @@ pub fn document(resources: &[Resource<'_>]) -> Vec<u8> {
 }
 
 /// The media type of version 2 as kubectl asks for it.
-pub const LEGACY_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+pub(crate) const LEGACY_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The document in version 2: it has no schemas, so clients that validate by it leave that to the server, which does.
 ///
 /// kubectl needs one to be there before it sends a `List`, and reads it as protobuf.
-pub fn legacy(protobuf: bool) -> Vec<u8> {
+pub(crate) fn legacy(protobuf: bool) -> Vec<u8> {
     if !protobuf {
         return json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "1.34"}, "paths": {}})
             .to_string()
@@ -116,7 +116,7 @@ pub fn legacy(protobuf: bool) -> Vec<u8> {
 }
 
 /// The hash of a document, by which clients cache it.
-pub fn hash(document: &[u8]) -> String {
+pub(crate) fn hash(document: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(128);
     for byte in Sha512::digest(document) {
@@ -126,7 +126,7 @@ pub fn hash(document: &[u8]) -> String {
 }
 
 /// The index at `/openapi/v3`, from the [`path`] and [`hash`] of each document.
-pub fn index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+pub(crate) fn index<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
     let paths: Map<String, Value> = documents
         .into_iter()
         .map(|(path, hash)| (path.to_owned(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")})))

@@ -9,7 +9,7 @@ use crate::request::Query;
 
 /// What to do with fields the schema does not know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Drop them silently.
     Ignore,
     /// Drop them and tell.
@@ -21,7 +21,7 @@ pub enum FieldValidation {
 
 /// Options of create, update and patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WriteOptions {
+pub(crate) struct WriteOptions {
     /// Do everything but store.
     pub dry_run: bool,
     /// Who owns the fields; empty means from the user agent.
@@ -34,7 +34,7 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// Reads and checks them; `kind` is the options' own kind as errors name it.
-    pub fn parse(query: &Query, kind: &'static str) -> Result<Self, Failure> {
+    pub(crate) fn parse(query: &Query, kind: &'static str) -> Result<Self, Failure> {
         let mut errors = Vec::new();
         let dry_run = dry_run(query.all("dryRun"), &mut errors);
         let field_validation = match query.first("fieldValidation") {
@@ -72,7 +72,7 @@ fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut Vec<FieldErro
 
 /// How a list's `resourceVersion` is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionMatch {
+pub(crate) enum VersionMatch {
     /// At least as new.
     NotOlderThan,
     /// Exactly then.
@@ -81,7 +81,7 @@ pub enum VersionMatch {
 
 /// Options of list, watch and deletecollection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     /// Label selector text.
     pub label_selector: String,
     /// Field selector text.
@@ -106,7 +106,7 @@ pub struct ListOptions {
 
 impl ListOptions {
     /// Reads and checks them.
-    pub fn parse(query: &Query, watch: bool) -> Result<Self, Failure> {
+    pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, Failure> {
         let text = |key: &str| query.first(key).unwrap_or_default().to_owned();
         let options = Self {
             label_selector: text("labelSelector"),
@@ -194,7 +194,7 @@ fn version_match(query: &Query) -> Result<Option<VersionMatch>, Failure> {
 }
 
 /// A resource version: a number, or a refusal in Kubernetes' words.
-pub fn resource_version(text: Option<&str>) -> Result<Option<u64>, Failure> {
+pub(crate) fn resource_version(text: Option<&str>) -> Result<Option<u64>, Failure> {
     match text {
         None | Some("") => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
@@ -217,7 +217,7 @@ fn number(query: &Query, key: &str) -> Result<Option<i64>, Failure> {
 
 /// What happens to the objects that an owner leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Propagation {
+pub(crate) enum Propagation {
     /// They stay, without the owner.
     Orphan,
     /// They go after it.
@@ -228,7 +228,7 @@ pub enum Propagation {
 
 /// Options of delete and deletecollection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
+pub(crate) struct DeleteOptions {
     /// Do everything but delete.
     pub dry_run: bool,
     /// Seconds a pod gets to end.
@@ -243,7 +243,7 @@ pub struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads them from the body if there is one, otherwise from the query.
-    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Failure> {
+    pub(crate) fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Failure> {
         let mut errors = Vec::new();
         let mut options = Self::default();
         let (grace, policy, orphan) = if let Some(body) = body {
@@ -269,8 +269,8 @@ impl DeleteOptions {
                 errors.push(FieldError::invalid(&path, policy.unwrap_or_default(), detail));
                 None
             }
-            (None | Some(""), Some(true)) | (Some("Orphan"), None) => Some(Propagation::Orphan),
-            (None | Some(""), Some(false)) | (Some("Background"), None) => Some(Propagation::Background),
+            (None, Some(true)) | (Some("Orphan"), None) => Some(Propagation::Orphan),
+            (None, Some(false)) | (Some("Background"), None) => Some(Propagation::Background),
             (Some("Foreground"), None) => Some(Propagation::Foreground),
             (None | Some(""), None) => None,
             (Some(other), None) => {

@@ -2,12 +2,12 @@
 //!
 //! Everything here is synchronous and works on JSON values and [`crate::schema::Schema`] trees.
 
-pub mod apply;
-pub mod fields;
-pub mod json;
-pub mod managed;
-pub mod merge;
-pub mod strategic;
+pub(crate) mod apply;
+pub(crate) mod fields;
+pub(crate) mod json;
+pub(crate) mod managed;
+pub(crate) mod merge;
+pub(crate) mod strategic;
 
 mod typed;
 
@@ -18,12 +18,12 @@ use crate::field::{FieldError, Path};
 use crate::go;
 
 /// The answer when what a JSON or merge patch makes of an object is no such object any more.
-pub fn undecodable(patched: &Value, why: &str) -> Failure {
+pub(crate) fn undecodable(patched: &Value, why: &str) -> Failure {
     not_an_object(patched.to_string(), why)
 }
 
 /// The same for a strategic merge patch, where Kubernetes shows the patch and not the result.
-pub fn undecodable_strategic(patch: &Value, why: &str) -> Failure {
+pub(crate) fn undecodable_strategic(patch: &Value, why: &str) -> Failure {
     not_an_object(go::plain(patch), why)
 }
 

@@ -30,9 +30,9 @@ enum Undecodable {
 
 /// Decodes a body. `api_version` and `kind` are what the request expects: they name the type where the body does not,
 /// and stand in errors. The result may be of another kind, as a JSON body may be.
-pub fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value> {
+pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value> {
     let unrecognized = |why: &str| {
-        let shown = shown(body);
+        let shown = crate::body::shown(body);
         Failure::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
     };
     if body.is_empty() {
@@ -62,29 +62,6 @@ pub fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value> {
     object.insert("apiVersion".into(), version_of.into());
     object.insert("kind".into(), kind_of.into());
     Ok(Value::Object(object))
-}
-
-/// Whether bodies of this kind can be decoded.
-pub fn knows(api_version: &str, kind: &str) -> bool {
-    Table::get().message_of(api_version, kind).is_some()
-}
-
-/// The first bytes of a body, for errors.
-fn shown(body: &[u8]) -> String {
-    use std::fmt::Write as _;
-    const BYTES_MAX: usize = 30;
-    if body.is_empty() {
-        return "<empty>".into();
-    }
-    let mut out = String::new();
-    for byte in body.iter().take(BYTES_MAX) {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{byte:02x}");
-    }
-    if body.len() > BYTES_MAX {
-        out.push_str(" ...");
-    }
-    out
 }
 
 /// `runtime.Unknown`, the envelope.

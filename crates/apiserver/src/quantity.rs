@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Why a text is no quantity, worded as Kubernetes words it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// Not a number with a suffix.
     #[error(r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
@@ -33,7 +33,7 @@ enum Format {
 
 /// An exact amount. Two are equal when they stand for the same amount, however written.
 #[derive(Debug, Clone)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     nanos: i128,
     format: Format,
     /// The text it was read from, where Kubernetes keeps it.
@@ -45,7 +45,7 @@ const NANO_EXPONENT: i32 = -9;
 
 impl Quantity {
     /// Reads a JSON value: a text or a number; null is zero.
-    pub fn from_value(value: &Value) -> Result<Self, Error> {
+    pub(crate) fn from_value(value: &Value) -> Result<Self, Error> {
         match value {
             Value::Null => "0".parse(),
             Value::String(text) => text.trim().parse(),
@@ -55,60 +55,60 @@ impl Quantity {
     }
 
     /// A whole amount.
-    pub fn whole(value: i64) -> Self {
+    pub(crate) fn whole(value: i64) -> Self {
         Self { nanos: i128::from(value) * NANOS, format: Format::Decimal, text: None }
     }
 
     /// Whether the amount is zero.
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.nanos == 0
     }
 
     /// Whether the amount is below zero.
-    pub fn is_negative(&self) -> bool {
+    pub(crate) fn is_negative(&self) -> bool {
         self.nanos < 0
     }
 
     /// Whether the amount is a whole number.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.nanos % NANOS == 0
     }
 
     /// The amount if it is a whole number that fits.
-    pub fn as_whole(&self) -> Option<i64> {
+    pub(crate) fn as_whole(&self) -> Option<i64> {
         if self.is_whole() { i64::try_from(self.nanos / NANOS).ok() } else { None }
     }
 
     /// The nearest float.
     #[expect(clippy::cast_precision_loss, reason = "an approximation is what is asked for")]
-    pub fn as_float(&self) -> f64 {
+    pub(crate) fn as_float(&self) -> f64 {
         self.nanos as f64 / NANOS as f64
     }
 
     /// -1, 0 or 1.
-    pub fn sign(&self) -> i64 {
+    pub(crate) fn sign(&self) -> i64 {
         i64::from(self.nanos > 0) - i64::from(self.nanos < 0)
     }
 
     /// The sum, if it fits.
-    pub fn plus(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn plus(&self, other: &Self) -> Option<Self> {
         Some(Self { nanos: self.nanos.checked_add(other.nanos)?, format: self.format, text: None })
     }
 
     /// The difference, if it fits.
-    pub fn minus(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn minus(&self, other: &Self) -> Option<Self> {
         Some(Self { nanos: self.nanos.checked_sub(other.nanos)?, format: self.format, text: None })
     }
 
     /// The amount as a whole number, away from zero.
-    pub fn to_whole(&self) -> i64 {
+    pub(crate) fn to_whole(&self) -> i64 {
         let whole = self.nanos / NANOS + (self.nanos % NANOS).signum();
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
     /// The amount rounded up to whole thousandths, the finest that resources of a container may have.
     #[must_use]
-    pub fn rounded_to_milli(mut self) -> Self {
+    pub(crate) fn rounded_to_milli(mut self) -> Self {
         const NANOS_PER_MILLI: i128 = 1_000_000;
         let rest = self.nanos % NANOS_PER_MILLI;
         if rest != 0 {

@@ -3,10 +3,10 @@
 /// Letters and digits that spell no words and are not mistaken for one another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// How many a generated name ends with.
-pub const SUFFIX_LEN: usize = 5;
+pub(crate) const SUFFIX_LEN: usize = 5;
 
 /// Five random characters.
-pub fn suffix() -> String {
+pub(crate) fn suffix() -> String {
     let bytes: [u8; SUFFIX_LEN] = rand::random();
     bytes.iter().map(|byte| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()])).collect()
 }

@@ -6,7 +6,7 @@ use crate::authz::Action;
 
 /// A request taken apart the way Kubernetes does it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or the method in lower case.
     pub verb: String,
     /// The path as sent.
@@ -31,7 +31,7 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     /// Reads method, path and query.
-    pub fn parse(method: &Method, path: &str, query: &Query) -> Self {
+    pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = Self { verb: method.as_str().to_ascii_lowercase(), path: path.to_owned(), ..Self::default() };
         let decoded: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(percent_decode).collect();
         let mut parts: &[String] = &decoded;
@@ -89,7 +89,7 @@ impl RequestInfo {
     }
 
     /// What must be allowed for it.
-    pub fn action(&self) -> Action {
+    pub(crate) fn action(&self) -> Action {
         if !self.is_resource {
             return Action { verb: self.verb.clone(), path: Some(self.path.clone()), ..Action::default() };
         }
@@ -117,11 +117,11 @@ fn name_in_selector(selector: &str) -> Option<String> {
 
 /// The query string, decoded, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Decodes `a=b&c=d`.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (percent_decode(&key.replace('+', " ")), percent_decode(&value.replace('+', " ")))
@@ -130,23 +130,23 @@ impl Query {
     }
 
     /// The first value of a parameter.
-    pub fn first(&self, key: &str) -> Option<&str> {
+    pub(crate) fn first(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// All values of a parameter.
-    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Kubernetes takes a boolean parameter as set unless it says `false` or `0`.
-    pub fn flag(&self, key: &str) -> bool {
+    pub(crate) fn flag(&self, key: &str) -> bool {
         self.first(key).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 }
 
 /// Decodes `%41`; what is not a valid escape stays as it is, and bytes that are not UTF-8 are replaced.
-pub fn percent_decode(text: &str) -> String {
+pub(crate) fn percent_decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }

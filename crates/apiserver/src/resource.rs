@@ -14,7 +14,7 @@ use crate::schema::{self, Schema};
 mod behaviour;
 
 /// One kind at one version.
-pub struct ResourceType {
+pub(crate) struct ResourceType {
     /// API group; empty for core.
     pub group: String,
     /// API version.
@@ -45,15 +45,15 @@ pub struct ResourceType {
 
 /// Where a type's behaviour comes from.
 #[derive(Clone)]
-pub enum Behaviour {
+pub(crate) enum Behaviour {
     /// Written in Rust.
     Builtin(&'static builtin::Kind),
-    /// Described by a CustomResourceDefinition.
+    /// Described by a `CustomResourceDefinition`.
     Custom(Arc<Custom>),
 }
 
 /// A version of a custom resource.
-pub struct Custom {
+pub(crate) struct Custom {
     /// The version.
     pub version: Version,
     /// The schema of the version objects are stored in, which decides what of a stored object is still there.
@@ -69,7 +69,7 @@ pub struct Custom {
 
 impl ResourceType {
     /// A built-in type.
-    pub fn builtin(kind: &'static builtin::Kind) -> Self {
+    pub(crate) fn builtin(kind: &'static builtin::Kind) -> Self {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         Self {
             group: kind.group.to_owned(),
@@ -90,10 +90,10 @@ impl ResourceType {
         }
     }
 
-    /// The types described by a CustomResourceDefinition: one for each version that is served.
+    /// The types described by a `CustomResourceDefinition`: one for each version that is served.
     ///
     /// `revision` is that of the definition as it is now.
-    pub fn custom(definition: &CustomKind, revision: u64) -> Vec<Self> {
+    pub(crate) fn custom(definition: &CustomKind, revision: u64) -> Vec<Self> {
         let versions = &definition.versions;
         let served = versions.iter().filter(|version| version.served);
         served
@@ -135,18 +135,18 @@ impl ResourceType {
     }
 
     /// The refusal of an object of this type. Both groups of Event are one to Kubernetes here.
-    pub fn invalid(&self, name: &str, errors: &[FieldError]) -> Failure {
+    pub(crate) fn invalid(&self, name: &str, errors: &[FieldError]) -> Failure {
         let group = if self.is_other_event() { "" } else { &self.group };
         Failure::invalid(group, &self.kind, name, errors)
     }
 
     /// `group/version`, or the version alone for core.
-    pub fn api_version(&self) -> &str {
+    pub(crate) fn api_version(&self) -> &str {
         &self.api_version
     }
 
     /// The key of an object, or of a collection's start when `name` is empty.
-    pub fn key(&self, namespace: &str, name: &str) -> Bytes {
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> Bytes {
         if self.namespaced && !namespace.is_empty() {
             format!("{}{namespace}/{name}", self.prefix).into()
         } else {
@@ -155,12 +155,12 @@ impl ResourceType {
     }
 
     /// The prefix of all objects of the type.
-    pub fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Its schema.
-    pub fn schema(&self) -> Arc<Schema> {
+    pub(crate) fn schema(&self) -> Arc<Schema> {
         match &self.behaviour {
             Behaviour::Builtin(kind) => schema::builtin(kind.definition).unwrap_or_default(),
             Behaviour::Custom(custom) => Arc::clone(&custom.version.schema),
@@ -168,7 +168,7 @@ impl ResourceType {
     }
 
     /// What decides about ownership of fields in writes to a part of the object.
-    pub fn with_target<R>(&self, subresource: &str, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
+    pub(crate) fn with_target<R>(&self, subresource: &str, use_it: impl FnOnce(&Target<'_>) -> R) -> R {
         let others = match &self.behaviour {
             Behaviour::Builtin(_) => &[][..],
             Behaviour::Custom(custom) => custom.other_versions.as_slice(),
@@ -185,35 +185,35 @@ impl ResourceType {
     }
 
     /// The built-in strategy, if it has one.
-    pub fn strategy(&self) -> Option<&'static dyn builtin::Strategy> {
+    pub(crate) fn strategy(&self) -> Option<&'static dyn builtin::Strategy> {
         match &self.behaviour {
             Behaviour::Builtin(kind) => Some(kind.strategy),
             Behaviour::Custom(_) => None,
         }
     }
 
-    /// It is a CustomResourceDefinition's.
-    pub fn is_custom(&self) -> bool {
+    /// It is a `CustomResourceDefinition`'s.
+    pub(crate) fn is_custom(&self) -> bool {
         matches!(self.behaviour, Behaviour::Custom(_))
     }
 
     /// Secrets may be encrypted at rest.
-    pub fn is_secret(&self) -> bool {
+    pub(crate) fn is_secret(&self) -> bool {
         self.group.is_empty() && self.plural == "secrets"
     }
 
     /// Whether it is the built-in resource `group/plural`.
-    pub fn is(&self, group: &str, plural: &str) -> bool {
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         !self.is_custom() && self.group == group && self.plural == plural
     }
 
     /// It is the type of definitions.
-    pub fn is_definition(&self) -> bool {
+    pub(crate) fn is_definition(&self) -> bool {
         self.is("apiextensions.k8s.io", "customresourcedefinitions")
     }
 
     /// Events of either group.
-    pub fn is_event(&self) -> bool {
+    pub(crate) fn is_event(&self) -> bool {
         self.is("", "events") || self.is_other_event()
     }
 

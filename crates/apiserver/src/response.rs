@@ -56,10 +56,10 @@ impl http_body::Body for Body {
 }
 
 /// An answer before it is sent.
-pub type Answer = Response<Body>;
+pub(crate) type Answer = Response<Body>;
 
 /// JSON that is already bytes.
-pub fn json_bytes(code: u16, bytes: impl Into<Bytes>) -> Answer {
+pub(crate) fn json_bytes(code: u16, bytes: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Body::Whole(Some(bytes.into())));
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -68,7 +68,7 @@ pub fn json_bytes(code: u16, bytes: impl Into<Bytes>) -> Answer {
 }
 
 /// A value in the encoding the client wants.
-pub fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
+pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
     match encoding {
         Encoding::Json => json_bytes(code, value.to_string()),
         Encoding::Yaml => match serde_saphyr::to_string(value) {
@@ -83,14 +83,14 @@ pub fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
 }
 
 /// Plain text.
-pub fn text(code: u16, text: impl Into<Bytes>) -> Answer {
+pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Answer {
     let mut answer = json_bytes(code, text);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer
 }
 
 /// A refusal.
-pub fn failure(failure: &Failure) -> Answer {
+pub(crate) fn failure(failure: &Failure) -> Answer {
     let mut answer = if failure.plain {
         text(failure.code, format!("{}\n", failure.message))
     } else {
@@ -104,14 +104,14 @@ pub fn failure(failure: &Failure) -> Answer {
 }
 
 /// JSON lines for as long as the stream lives.
-pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Answer {
+pub(crate) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Answer {
     let mut answer = json_bytes(200, Bytes::new());
     *answer.body_mut() = Body::Stream(Box::pin(chunks));
     answer
 }
 
 /// Adds `Warning: 299 - "…"` headers, bounded as Kubernetes bounds them.
-pub fn warn(answer: &mut Answer, warnings: &[String]) {
+pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
     const TOTAL_MAX: usize = 4 * 1024;
     const EACH_MAX: usize = 256;
     let crowded = warnings.iter().map(String::len).sum::<usize>() > TOTAL_MAX;

@@ -7,11 +7,11 @@ mod access;
 mod identity;
 mod selector;
 
-pub use access::{
+pub(crate) use access::{
     local_subject_access_review, self_subject_access_review, self_subject_rules_review, subject_access_review,
 };
 pub(crate) use identity::user_info;
-pub use identity::{TokenQuestion, Verified, self_subject_review, token_review};
+pub(crate) use identity::{TokenQuestion, Verified, self_subject_review, token_review};
 
 use serde_json::Value;
 

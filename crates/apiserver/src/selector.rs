@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-pub use field::Fields;
-pub use label::{Labels, Operator, Requirement};
+use crate::field::{FieldError, Path};
+
+pub(crate) use field::Fields;
+pub(crate) use label::Labels;
 
 mod field;
 mod label;
@@ -14,7 +16,7 @@ mod tests;
 
 /// Why a selector could not be read, worded as Kubernetes words it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error(String);
+pub(crate) struct Error(String);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,3 +25,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What is wrong with an expression having values, or none, given its operator.
+pub(crate) fn values_error(operator: &str, has_values: bool, path: &Path) -> Option<FieldError> {
+    match operator {
+        "In" | "NotIn" if !has_values => {
+            let why = "must be specified when `operator` is 'In' or 'NotIn'";
+            Some(FieldError::required(&path.child("values"), why))
+        }
+        "Exists" | "DoesNotExist" if has_values => {
+            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            Some(FieldError::forbidden(&path.child("values"), why))
+        }
+        _ => None,
+    }
+}

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Addresses;
 use crate::audit::AuditLog;
-use crate::authn::Authenticator;
+use crate::authn::{Authenticator, ClientCertificate};
 use crate::authz::{Rules, User};
 use crate::catalog::Catalog;
 use crate::controllers;
@@ -56,7 +56,7 @@ impl Default for Options {
             object_bytes_max: 2 * 1024 * 1024,
             limits: Limits::default(),
             service_range: ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 16),
-            event_ttl: std::time::Duration::from_secs(3600),
+            event_ttl: std::time::Duration::from_hours(1),
             address: String::new(),
             ca_pem: String::new(),
         }
@@ -68,8 +68,8 @@ impl Default for Options {
 pub enum Origin {
     /// A TLS connection, with the client certificate whose chain was verified.
     Connection {
-        /// DER of the client's certificate.
-        certificate: Option<Bytes>,
+        /// The client's certificate.
+        certificate: Option<Arc<ClientCertificate>>,
         /// The client's address.
         peer: std::net::SocketAddr,
     },
@@ -78,7 +78,7 @@ pub enum Origin {
 }
 
 /// The server's parts; requests and controllers share them.
-pub struct Inner {
+pub(crate) struct Inner {
     /// Objects.
     pub objects: Objects,
     /// Types.
@@ -97,7 +97,7 @@ pub struct Inner {
     pub options: Options,
     /// Addresses of Services.
     pub addresses: Addresses,
-    /// OpenAPI documents.
+    /// `OpenAPI` documents.
     pub documents: Documents,
     /// Open watches end when this is cancelled.
     pub stopping: CancellationToken,

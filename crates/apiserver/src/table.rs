@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub use age::{age, human_duration};
-pub use custom::Printer;
+pub(crate) use age::age;
+pub(crate) use custom::Printer;
 
 use crate::builtin::{Column, Strategy};
 
@@ -15,7 +15,7 @@ mod tests;
 
 /// How much of an object its row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Include {
+pub(crate) enum Include {
     /// Nothing.
     None,
     /// Its metadata.
@@ -27,7 +27,7 @@ pub enum Include {
 
 impl Include {
     /// Reads the `includeObject` parameter; `None` for a word nobody knows.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "Metadata" => Some(Self::Metadata),
             "None" => Some(Self::None),
@@ -39,7 +39,7 @@ impl Include {
 
 /// What turns objects of one resource into rows.
 #[derive(Clone, Copy)]
-pub enum Rows<'a> {
+pub(crate) enum Rows<'a> {
     /// A built-in kind.
     Builtin(&'a dyn Strategy),
     /// A custom resource.
@@ -76,7 +76,7 @@ impl Rows<'_> {
 
 /// A `Table` of objects. `list` is the metadata of the list they come from; of a single object only its
 /// `resourceVersion` belongs there (see [`single_metadata`]). Later events of a watch go without `headers`.
-pub fn table<'a>(
+pub(crate) fn table<'a>(
     rows: Rows<'_>,
     objects: impl IntoIterator<Item = &'a Value>,
     list: &Value,
@@ -96,18 +96,18 @@ pub fn table<'a>(
 }
 
 /// The metadata of a `Table` that shows one object.
-pub fn single_metadata(object: &Value) -> Value {
+pub(crate) fn single_metadata(object: &Value) -> Value {
     json!({ "resourceVersion": crate::metadata::resource_version(object) })
 }
 
 /// An object's metadata alone.
-pub fn partial(object: &Value) -> Value {
+pub(crate) fn partial(object: &Value) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 /// The metadata of all objects of a list.
-pub fn partial_list<'a>(objects: impl IntoIterator<Item = &'a Value>, list: &Value) -> Value {
+pub(crate) fn partial_list<'a>(objects: impl IntoIterator<Item = &'a Value>, list: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",

@@ -1,18 +1,28 @@
 //! Times as Kubernetes writes them.
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 
 /// RFC 3339 in whole seconds, as `metav1.Time`.
-pub fn seconds(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+pub(crate) fn seconds(at: Timestamp) -> String {
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+    PRINTER.timestamp_to_string(&at)
 }
 
 /// RFC 3339 with six digits, as `metav1.MicroTime`.
-pub fn micros(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+pub(crate) fn micros(at: Timestamp) -> String {
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+    PRINTER.timestamp_to_string(&at)
 }
 
-/// Reads either.
-pub fn parse(text: &str) -> Option<Timestamp> {
-    text.parse().ok()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms() {
+        let at = "2026-01-02T03:04:05.9876543Z".parse().unwrap();
+        assert_eq!(seconds(at), "2026-01-02T03:04:05Z");
+        assert_eq!(micros(at), "2026-01-02T03:04:05.987654Z");
+    }
 }

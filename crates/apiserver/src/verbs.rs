@@ -1,14 +1,14 @@
 //! What each verb does with a resource.
 
-pub mod create;
-pub mod decode;
-pub mod delete;
-pub mod list;
-pub mod patch;
-pub mod pod;
-pub mod scale;
-pub mod update;
-pub mod watch;
+pub(crate) mod create;
+pub(crate) mod decode;
+pub(crate) mod delete;
+pub(crate) mod list;
+pub(crate) mod patch;
+pub(crate) mod pod;
+pub(crate) mod scale;
+pub(crate) mod update;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::server::Inner;
 use crate::table;
 
 /// A request on its way through a verb.
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// The server.
     pub server: &'a Arc<Inner>,
     /// What is asked.
@@ -58,28 +58,28 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The objects.
-    pub fn objects(&self) -> &Objects {
+    pub(crate) fn objects(&self) -> &Objects {
         &self.server.objects
     }
 
     /// 404 for the object this call names.
-    pub fn not_found(&self) -> Failure {
+    pub(crate) fn not_found(&self) -> Failure {
         Failure::not_found(&self.kind.group, &self.kind.plural, &self.info.name)
     }
 
     /// The present state of the object this call names.
-    pub async fn current(&self) -> Result<Stored> {
+    pub(crate) async fn current(&self) -> Result<Stored> {
         let found = self.objects().get(&self.kind, self.namespace(), &self.info.name).await?;
         found.ok_or_else(|| self.not_found())
     }
 
     /// The namespace the object lives in; empty for cluster-wide types (a Namespace is not in itself).
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         if self.kind.namespaced { &self.info.namespace } else { "" }
     }
 
     /// How much of its object a row of a `Table` carries.
-    pub fn include(&self) -> Result<table::Include> {
+    pub(crate) fn include(&self) -> Result<table::Include> {
         let text = self.query.first("includeObject").unwrap_or_default();
         let unknown = || {
             let why = "must be 'Metadata', 'Object', 'None', or empty";
@@ -90,12 +90,12 @@ impl Call<'_> {
     }
 
     /// Tells the client something besides the answer.
-    pub fn warn(&self, text: impl Into<String>) {
+    pub(crate) fn warn(&self, text: impl Into<String>) {
         self.warnings.lock().push(text.into());
     }
 
     /// Answers with one object in the form the client wants.
-    pub fn present(&self, code: u16, stored: &Stored) -> Result<Answer> {
+    pub(crate) fn present(&self, code: u16, stored: &Stored) -> Result<Answer> {
         if self.accepted.view == View::Full && self.accepted.encoding == Encoding::Json {
             return Ok(response::json_bytes(code, stored.to_json(&self.kind)?));
         }
@@ -103,7 +103,7 @@ impl Call<'_> {
     }
 
     /// As [`Call::present`], for an object that is not stored (a dry run).
-    pub fn present_value(&self, code: u16, object: Value) -> Result<Answer> {
+    pub(crate) fn present_value(&self, code: u16, object: Value) -> Result<Answer> {
         let shown = match self.accepted.view {
             View::Full => object,
             View::Table => {
@@ -118,9 +118,9 @@ impl Call<'_> {
 }
 
 /// Reads one object.
-pub async fn get(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
     if let Some(wanted) = crate::options::resource_version(call.query.first("resourceVersion"))? {
-        list::wait_for_revision(call, wanted).await?;
+        list::known_revision(call, wanted)?;
     }
     call.present(200, &call.current().await?)
 }

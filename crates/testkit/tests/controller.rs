@@ -55,7 +55,10 @@ fn said(spec: &GreetingSpec) -> String {
     vec![format!("hello {}", spec.name); spec.times as usize].join(", ")
 }
 
-async fn reconcile(greeting: Arc<Greeting>, client: Arc<Client>) -> Result<Action, kube::runtime::finalizer::Error<kube::Error>> {
+async fn reconcile(
+    greeting: Arc<Greeting>,
+    client: Arc<Client>,
+) -> Result<Action, kube::runtime::finalizer::Error<kube::Error>> {
     let namespace = greeting.namespace().unwrap_or_default();
     let greetings: Api<Greeting> = Api::namespaced((*client).clone(), &namespace);
     let maps: Api<ConfigMap> = Api::namespaced((*client).clone(), &namespace);
@@ -76,7 +79,8 @@ async fn apply(greetings: &Api<Greeting>, maps: &Api<ConfigMap>, greeting: &Gree
     child.metadata.owner_references = greeting.controller_owner_ref(&()).map(|owner| vec![owner]);
     let applying = PatchParams::apply(MANAGER).force();
     maps.patch(&name, &applying, &Patch::Apply(child)).await?;
-    let status = GreetingStatus { observed_generation: greeting.meta().generation.unwrap_or(0), said: said(&greeting.spec) };
+    let status =
+        GreetingStatus { observed_generation: greeting.meta().generation.unwrap_or(0), said: said(&greeting.spec) };
     greetings.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await?;
     Ok(Action::await_change())
 }
@@ -176,7 +180,8 @@ async fn live(greetings: &Api<Greeting>, maps: &Api<ConfigMap>) {
     until(maps, "hi", "recreated", |map| map.uid() != old).await;
 
     // Refused by the schema: nothing changes.
-    let refused = greetings.patch("hi", &PatchParams::default(), &Patch::Merge(json!({"spec": {"times": "often"}}))).await;
+    let refused =
+        greetings.patch("hi", &PatchParams::default(), &Patch::Merge(json!({"spec": {"times": "often"}}))).await;
     assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 422));
 
     // The end waits for the finalizer; the child goes with its owner.

@@ -75,10 +75,14 @@ async fn what_was_compacted_is_expired() {
     let (code, status) = get(&client, &format!("{base}?continue={token}")).await;
     assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
     let message = status["message"].as_str().unwrap();
-    assert!(message.starts_with("The provided continue parameter is too old to display a consistent list result."), "{message}");
+    assert!(
+        message.starts_with("The provided continue parameter is too old to display a consistent list result."),
+        "{message}"
+    );
     let token = status["metadata"]["continue"].as_str().unwrap();
     let (code, rest) = get(&client, &format!("{base}?continue={token}")).await;
-    let names: Vec<&str> = rest["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        rest["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!((code, names), (200, vec!["b", "c", "d", "kube-root-ca.crt"]));
 
     let (code, status) = get(&client, &format!("{base}?resourceVersion={early}&resourceVersionMatch=Exact")).await;

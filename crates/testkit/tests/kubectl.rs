@@ -58,7 +58,10 @@ async fn large_definitions_are_taken() {
         let told = session.run(&format!("kubectl apply --server-side -f $DEFINITIONS/{file}")).await.unwrap();
         let took = before.1.elapsed();
         assert_eq!(told.code, Some(0), "{told}");
-        let told = session.run(&format!("kubectl wait --for=condition=Established -f $DEFINITIONS/{file} --timeout=60s")).await.unwrap();
+        let told = session
+            .run(&format!("kubectl wait --for=condition=Established -f $DEFINITIONS/{file} --timeout=60s"))
+            .await
+            .unwrap();
         assert_eq!(told.code, Some(0), "{told}");
         eprintln!("{file}: applied in {took:.1?}, memory {} MB more", resident().saturating_sub(before.0) / 1024);
     }

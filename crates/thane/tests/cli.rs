@@ -2,53 +2,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::path::Path;
+#[path = "support/place.rs"]
+mod place;
+
 use std::process::Output;
 
 use assert_cmd::Command;
-use tempfile::TempDir;
+use place::Place;
 
-/// A directory to run in, without any of the caller's settings.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path().join(name), text).unwrap();
-    }
-
-    fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
-        let mut command = Command::cargo_bin("thane").unwrap();
-        let inherited: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
-        for name in inherited {
-            if name.to_string_lossy().starts_with("THANE_") || name == "KUBECONFIG" {
-                command.env_remove(name);
-            }
-        }
-        command.current_dir(self.path()).envs(variables.iter().copied()).args(arguments).output().unwrap()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.run_with(&[], arguments)
-    }
-
-    /// Exit code, stdout and stderr in one text, for snapshots.
-    fn show(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        format!(
-            "exit {}\n--- stdout\n{}--- stderr\n{}",
-            output.status.code().unwrap(),
-            String::from_utf8(output.stdout).unwrap(),
-            String::from_utf8(output.stderr).unwrap()
-        )
-    }
+/// Exit code, stdout and stderr in one text, for snapshots.
+fn show(place: &Place, arguments: &[&str]) -> String {
+    let output = place.run(arguments);
+    format!(
+        "exit {}\n--- stdout\n{}--- stderr\n{}",
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap()
+    )
 }
 
 fn stdout(output: &Output) -> String {
@@ -79,7 +49,7 @@ fn help_of_every_command() {
         let mut arguments = command.to_vec();
         arguments.push("--help");
         let name = format!("help-{}", if command.is_empty() { "thane".to_owned() } else { command.join("-") });
-        insta::assert_snapshot!(name, place.show(&arguments));
+        insta::assert_snapshot!(name, show(&place, &arguments));
     }
 }
 
@@ -106,7 +76,7 @@ fn errors_have_a_code_a_next_step_and_an_exit_code() {
         ("broken-manifest", &["apply", "-f", "broken.yaml", "--kubeconfig", "nowhere"]),
     ];
     for (name, arguments) in cases {
-        insta::assert_snapshot!(format!("error-{name}"), place.show(arguments));
+        insta::assert_snapshot!(format!("error-{name}"), show(&place, arguments));
     }
 }
 
@@ -202,69 +172,4 @@ fn a_reader_that_leaves_is_no_error() {
     let script = format!("{} completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}", thane.display());
     let output = Command::new("bash").current_dir(place.path()).args(["-c", &script]).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A running `thane up`, stopped when dropped.
-struct Running {
-    child: std::process::Child,
-}
-
-impl Running {
-    /// Starts it on free ports and waits until it says that it is up.
-    fn start(place: &Place, arguments: &[&str]) -> Self {
-        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("thane"));
-        command.current_dir(place.path()).args(["up", "--ephemeral-ports"]).args(arguments);
-        let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-        let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
-        let mut lines = std::io::BufRead::lines(stderr).map(Result::unwrap);
-        let up = lines.by_ref().any(|line| line.contains("kubectl --kubeconfig"));
-        // What follows must be read, or the process would wait for a reader.
-        std::thread::spawn(move || lines.for_each(drop));
-        assert!(up, "it ended before it was up");
-        Self { child }
-    }
-
-    fn stop(mut self) -> Option<i32> {
-        let signalled = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).output().unwrap();
-        assert!(signalled.status.success());
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn up_serves_an_api_for_the_hub_and_each_cluster() {
-    let place = Place::new();
-    let running = Running::start(&place, &["--clusters", "2"]);
-    place.write("object.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata: {a: b}\n");
-    let get = |context: &str| place.run(&["get", "configmap", "kept", "--context", context, "-o", "json"]);
-    assert_eq!(
-        stdout(&place.run(&["apply", "-f", "object.yaml", "--context", "cluster-2"])),
-        "configmap/kept applied\n"
-    );
-    let object: serde_json::Value = serde_json::from_str(&stdout(&get("cluster-2"))).unwrap();
-    assert_eq!(object["data"]["a"], "b");
-    for other in ["hub", "cluster-1"] {
-        assert_eq!(get(other).status.code(), Some(1), "{other} must have data of its own");
-    }
-    let endpoints = std::fs::read(place.path().join(".thane/endpoints.json")).unwrap();
-    let endpoints: serde_json::Value = serde_json::from_slice(&endpoints).unwrap();
-    assert!(endpoints["api"].as_str().unwrap().starts_with("https://127.0.0.1:"), "{endpoints}");
-
-    let second = place.run(&["up", "--ephemeral-ports"]);
-    assert_eq!(second.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&second.stderr).contains("THANE-1005"));
-
-    assert_eq!(running.stop(), Some(0));
-    let again = Running::start(&place, &["--clusters", "2"]);
-    stdout(&get("cluster-2"));
-    stdout(&place.run(&["delete", "-f", "object.yaml", "--context", "cluster-2"]));
-    assert_eq!(get("cluster-2").status.code(), Some(1));
-    assert_eq!(again.stop(), Some(0));
 }

@@ -28,13 +28,12 @@ pub(super) fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, CsvError>
             let (value, after, lines) = field(rest, line)?;
             fields.push(value);
             line += lines;
-            match after.strip_prefix(',') {
-                Some(after) => rest = after,
-                None => {
-                    rest = after.strip_prefix("\r\n").or_else(|| after.strip_prefix('\n')).unwrap_or(after);
-                    line += 1;
-                    break;
-                }
+            if let Some(after) = after.strip_prefix(',') {
+                rest = after;
+            } else {
+                rest = after.strip_prefix("\r\n").or_else(|| after.strip_prefix('\n')).unwrap_or(after);
+                line += 1;
+                break;
             }
         }
         out.push((start, fields));

@@ -8,7 +8,7 @@ use crate::authz::User;
 use crate::go;
 
 /// How far clocks may differ.
-const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
+const LEEWAY: SignedDuration = SignedDuration::from_mins(1);
 
 /// Why credentials were refused, worded as a `TokenReview` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

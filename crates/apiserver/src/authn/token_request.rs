@@ -95,15 +95,15 @@ pub fn token_request(issuer: &TokenIssuer, request: &TokenRequest<'_>) -> Result
         kubernetes.warnafter = Some(request.now.as_second() + seconds);
         lifetime = EXTENDED_TO;
     }
-    let issued = request.now.as_second();
+    let now = request.now.as_second();
     let claims = Claims {
         aud: audiences.clone(),
-        exp: issued + lifetime,
-        iat: issued,
+        exp: now + lifetime,
+        iat: now,
         iss: issuer.issuer().to_owned(),
         jti: request.id.clone(),
         kubernetes,
-        nbf: issued,
+        nbf: now,
         sub: service_account_name(namespace, name),
     };
     let token =

@@ -73,6 +73,19 @@ pub(super) fn fill_number(map: &mut Map<String, Value>, name: &str, value: i64) 
     }
 }
 
+/// Keeps a field and the first item of the list that has taken its place the same. What differs is settled in favour of
+/// the field, as Kubernetes does for old clients; `item` makes a list's item of it, and back by its pointer.
+pub(super) fn align(map: &mut Map<String, Value>, one: &str, many: &str, item: fn(&str) -> Value, pointer: &str) {
+    let alone = map.get(one).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let first = map.get(many).and_then(|list| list.get(0)).map(|first| text(first, pointer).to_owned());
+    match first {
+        Some(first) if alone.is_empty() => map.insert(one.to_owned(), first.into()),
+        Some(first) if first == alone => None,
+        None if alone.is_empty() => None,
+        _ => map.insert(many.to_owned(), Value::Array(vec![item(&alone)])),
+    };
+}
+
 /// Makes a top-level field what it was before.
 pub(super) fn restore(object: &mut Value, old: &Value, field: &str) {
     let Some(map) = object.as_object_mut() else { return };

@@ -51,7 +51,7 @@ const SELECTABLE_NEW: [&str; 10] = [
 ];
 
 /// An event of either group as core/v1.
-pub fn to_core(event: &Value) -> Value {
+pub(crate) fn to_core(event: &Value) -> Value {
     let Some(map) = event.as_object() else { return event.clone() };
     let mut out = Map::new();
     for (key, value) in map {
@@ -65,7 +65,7 @@ pub fn to_core(event: &Value) -> Value {
 }
 
 /// An event of either group as `events.k8s.io/v1`.
-pub fn to_events(event: &Value) -> Value {
+pub(crate) fn to_events(event: &Value) -> Value {
     let Some(map) = event.as_object() else { return event.clone() };
     let mut out = Map::new();
     for (key, value) in map {

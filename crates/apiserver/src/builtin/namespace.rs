@@ -95,7 +95,7 @@ impl Strategy for Namespace {
 }
 
 /// What is wrong with an update through the `finalize` subresource, which is the way to change `spec.finalizers`.
-pub fn finalize_errors(object: &Value) -> Vec<FieldError> {
+pub(crate) fn finalize_errors(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (at, finalizer) in texts(object, "/spec/finalizers").into_iter().enumerate() {
         let path = Path::new("spec.finalizers").index(at);

@@ -11,7 +11,7 @@ use super::{Column, Strategy};
 use crate::field::{FieldError, Path};
 use crate::metadata::validate_labels;
 use crate::names;
-use crate::selector::Labels;
+use crate::selector::{Labels, values_error};
 
 pub(super) struct NetworkPolicy;
 
@@ -176,20 +176,10 @@ pub(super) fn selector_errors(selector: Option<&Value>, path: &Path) -> Vec<Fiel
         let path = path.child("matchExpressions").index(index);
         let values = texts(expression, "/values");
         let operator = text(expression, "/operator");
-        match operator {
-            "In" | "NotIn" if values.is_empty() => {
-                let why = "must be specified when `operator` is 'In' or 'NotIn'";
-                errors.push(FieldError::required(&path.child("values"), why));
-            }
-            "Exists" | "DoesNotExist" if !values.is_empty() => {
-                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                errors.push(FieldError::forbidden(&path.child("values"), why));
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => {
-                let why = "not a valid selector operator";
-                errors.push(FieldError::invalid(&path.child("operator"), operator, why));
-            }
+        errors.extend(values_error(operator, !values.is_empty(), &path));
+        if !matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
+            let why = "not a valid selector operator";
+            errors.push(FieldError::invalid(&path.child("operator"), operator, why));
         }
         let key = text(expression, "/key");
         let why = names::qualified_name(key);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::access::{each_mut, fill, flag, items, map_mut, restore, text, texts};
+use super::access::{align, each_mut, fill, flag, items, map_mut, restore, text, texts};
 use super::columns::{AGE, NAME, age, column, name, or_else, wide};
 use super::service::net;
 use super::tidy::tidy;
@@ -20,7 +20,9 @@ pub(super) struct Node;
 impl Strategy for Node {
     fn default(&self, object: &mut Value) {
         tidy(object);
-        map_mut(object, "spec");
+        if let Some(spec) = map_mut(object, "spec") {
+            align(spec, "podCIDR", "podCIDRs", |range| range.into(), "");
+        }
         for condition in each_mut(object, "/status/conditions") {
             fill(condition, "lastHeartbeatTime", Value::Null);
             fill(condition, "lastTransitionTime", Value::Null);

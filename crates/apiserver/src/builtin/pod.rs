@@ -8,7 +8,7 @@ use super::{Column, Strategy};
 use crate::field::FieldError;
 use crate::{metadata, names};
 
-pub mod admission;
+pub(crate) mod admission;
 mod containers;
 mod defaults;
 mod placement;

@@ -151,6 +151,6 @@ static KINDS: [Kind; 17] = [
 ];
 
 /// Every built-in kind.
-pub fn kinds() -> &'static [Kind] {
+pub(crate) fn kinds() -> &'static [Kind] {
     &KINDS
 }

@@ -10,12 +10,12 @@ use crate::selector::Fields;
 
 impl Kind {
     /// Why a field selector cannot be used on this kind, in the words of Kubernetes.
-    pub fn field_selector_error(&self, fields: &Fields) -> Option<String> {
+    pub(crate) fn field_selector_error(&self, fields: &Fields) -> Option<String> {
         fields.names().find(|name| !self.knows_field(name)).map(|name| self.strategy.unknown_field(name))
     }
 
     /// Whether a field selector selects an object of this kind.
-    pub fn is_selected(&self, object: &Value, fields: &Fields) -> bool {
+    pub(crate) fn is_selected(&self, object: &Value, fields: &Fields) -> bool {
         if fields.is_empty() {
             return true;
         }

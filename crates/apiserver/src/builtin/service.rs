@@ -11,8 +11,8 @@ use super::{Column, Strategy};
 use crate::field::FieldError;
 use crate::names;
 
-pub mod allocate;
-pub mod assign;
+pub(crate) mod allocate;
+pub(crate) mod assign;
 pub(super) mod net;
 mod validate;
 
@@ -163,12 +163,12 @@ fn needs_health_port(object: &Value) -> bool {
 }
 
 /// Whether a service has cluster addresses (also the address `None`).
-pub fn needs_address(object: &Value) -> bool {
+pub(crate) fn needs_address(object: &Value) -> bool {
     matches!(text(object, "/spec/type"), "ClusterIP" | "NodePort" | "LoadBalancer")
 }
 
 /// Whether a service gets a node port for each of its ports.
-pub fn needs_node_ports(object: &Value) -> bool {
+pub(crate) fn needs_node_ports(object: &Value) -> bool {
     match text(object, "/spec/type") {
         "NodePort" => true,
         "LoadBalancer" => {

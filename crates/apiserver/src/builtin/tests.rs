@@ -127,7 +127,7 @@ fn change(old: &Value, patch: &Value) -> (Value, Vec<FieldError>) {
     let old = &expected_of(old);
     let kind = kind_of(old);
     let mut object = old.clone();
-    json_patch::merge(&mut object, patch);
+    object = crate::patch::merge::apply(&object, patch, true).unwrap();
     kind.strategy.default(&mut object);
     let mut stamped = old.clone();
     for object in [&mut object, &mut stamped] {

@@ -26,6 +26,8 @@ const MAPS: [&str; 16] = [
     "volumeAttributes",
     "options",
 ];
+/// Those of them that hold quantities.
+const AMOUNTS: [&str; 6] = ["limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead"];
 /// Texts, numbers and switches that are left out wherever they are empty, zero or off.
 const SCALARS: [&str; 75] = [
     "action",
@@ -119,7 +121,7 @@ fn walk(parent: &str, value: &mut Value, depth: usize) {
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
                 if MAPS.contains(&key.as_str()) || key == "selector" && !is_structure(value) {
-                    fill_texts(value);
+                    fill_nulls(value, if AMOUNTS.contains(&key.as_str()) { "0" } else { "" });
                 } else if key != "managedFields" {
                     walk(key, value, depth);
                 }
@@ -130,10 +132,10 @@ fn walk(parent: &str, value: &mut Value, depth: usize) {
     }
 }
 
-/// A null among texts is an empty text.
-fn fill_texts(map: &mut Value) {
+/// A null among texts is an empty text, and among amounts nothing.
+fn fill_nulls(map: &mut Value, zero: &str) {
     for value in map.as_object_mut().into_iter().flat_map(serde_json::Map::values_mut).filter(|value| value.is_null()) {
-        *value = "".into();
+        *value = zero.into();
     }
 }
 
@@ -193,7 +195,7 @@ mod tests {
                 "a": null,
                 "ports": [],
                 "emptyDir": {},
-                "nested": [{"limits": {}, "verbs": []}],
+                "nested": [{"limits": {}, "verbs": [], "requests": {"cpu": null}}],
                 "hostNetwork": false,
                 "automountServiceAccountToken": false,
                 "env": [{"name": "", "value": ""}],
@@ -206,7 +208,7 @@ mod tests {
             "data": {"host": "", "prefix": ""},
             "spec": {
                 "emptyDir": {},
-                "nested": [{"verbs": []}],
+                "nested": [{"verbs": [], "requests": {"cpu": "0"}}],
                 "automountServiceAccountToken": false,
                 "env": [{"name": ""}],
                 "httpHeaders": [{"name": "", "value": ""}],

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: names are accepted, types come into the catalog, and go with their objects.
+//! `CustomResourceDefinitions`: names are accepted, types come into the catalog, and go with their objects.
 
 use std::sync::Arc;
 

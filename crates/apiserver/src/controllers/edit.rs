@@ -29,7 +29,7 @@ pub(super) async fn edit(
         let swap = if delete::is_finished(kind, &object) {
             server.objects.delete(kind, namespace, name, &stored).await?
         } else {
-            kind.on_write(&mut object);
+            let object = kind.stored_form(&object);
             server.objects.replace(kind, namespace, name, stored.revision, &object).await?
         };
         match swap {

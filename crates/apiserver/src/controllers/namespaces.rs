@@ -117,9 +117,8 @@ async fn empty(server: &Inner, namespace: &str) -> Result<Remains> {
             match remove_object(&server.objects, &kind, namespace, name, &DeleteOptions::default(), Some(stored), now)
                 .await
             {
-                Ok(Deletion::Gone(_)) => {}
+                Ok(Deletion::Gone(_)) | Err(Failure { code: 404, .. }) => {}
                 Ok(Deletion::Marked(_)) => left.count(&kind, &object),
-                Err(Failure { code: 404, .. }) => {}
                 Err(failure) => return Err(failure),
             }
         }

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 /// A piece of work. It names what to look at, never what was seen: whoever does it reads the state again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
-    /// A CustomResourceDefinition changed.
+    /// A `CustomResourceDefinition` changed.
     Definition(String),
-    /// A ClusterRole changed that others may be made of.
+    /// A `ClusterRole` changed that others may be made of.
     Aggregate,
     /// A namespace may lack its default objects.
     Defaults(String),

@@ -57,11 +57,7 @@ impl Remains {
             format!("{start}: {}", parts.join(", "))
         };
         [
-            fine(
-                "NamespaceDeletionDiscoveryFailure",
-                "ResourcesDiscovered",
-                "All resources successfully discovered",
-            ),
+            fine("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
             fine(
                 "NamespaceDeletionGroupVersionParsingFailure",
                 "ParsedGroupVersions",
@@ -106,7 +102,10 @@ mod tests {
         remains.finalizers.insert("x.io/a".to_owned(), 1);
         assert!(remains.tell(&mut namespace, "later"));
         let conditions = &namespace["status"]["conditions"];
-        assert_eq!((&conditions[3]["lastTransitionTime"], &conditions[4]["lastTransitionTime"]), (&json!("then"), &json!("later")));
+        assert_eq!(
+            (&conditions[3]["lastTransitionTime"], &conditions[4]["lastTransitionTime"]),
+            (&json!("then"), &json!("later"))
+        );
         let expected = "Some content in the namespace has finalizers remaining: x.io/a in 1 resource instances";
         assert_eq!(conditions[4]["message"], expected);
     }

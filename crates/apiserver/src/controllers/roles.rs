@@ -41,12 +41,12 @@ pub(super) async fn aggregate(server: &Inner) -> Result<()> {
     let kind = server.catalog.builtin(RBAC, "clusterroles");
     let roles = all(server, "clusterroles").await?;
     for role in &roles {
-        let Some(rules) = aggregated_rules(role, &roles) else { continue };
-        if role.get("rules").and_then(Value::as_array) == Some(&rules) {
+        let Some(wanted) = aggregated_rules(role, &roles) else { continue };
+        if role.get("rules").and_then(Value::as_array) == Some(&wanted) {
             continue;
         }
         edit(server, &kind, "", crate::metadata::name(role), |object| {
-            object["rules"] = rules.clone().into();
+            object["rules"] = wanted.clone().into();
             true
         })
         .await?;

@@ -14,7 +14,7 @@ use crate::table::Printer;
 
 /// A custom resource.
 #[derive(Debug, Clone)]
-pub struct CustomKind {
+pub(crate) struct CustomKind {
     /// API group.
     pub group: String,
     /// Kind.
@@ -33,15 +33,13 @@ pub struct CustomKind {
     pub namespaced: bool,
     /// Whether the definition is established, so that its resources are served.
     pub established: bool,
-    /// Unknown fields stay everywhere (old definitions only).
-    pub preserve_unknown: bool,
     /// Its versions in the order of the definition.
     pub versions: Vec<Version>,
 }
 
 /// One version of a custom resource.
 #[derive(Debug, Clone)]
-pub struct Version {
+pub(crate) struct Version {
     /// Such as `v1alpha1`.
     pub name: String,
     /// Whether the API offers it.
@@ -64,7 +62,7 @@ pub struct Version {
 
 /// Where a `/scale` subresource finds its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// Names leading to the wanted number of replicas.
     pub spec_replicas: Vec<String>,
     /// Names leading to the present number of replicas.
@@ -75,7 +73,7 @@ pub struct Scale {
 
 impl CustomKind {
     /// Compiles a definition that passed validation.
-    pub fn new(crd: &Value) -> Option<Self> {
+    pub(crate) fn new(crd: &Value) -> Option<Self> {
         let spec = crd.get("spec")?;
         let names = spec.get("names")?;
         let accepted = crd.pointer("/status/acceptedNames").unwrap_or(names);
@@ -92,20 +90,14 @@ impl CustomKind {
             categories: list(names, "categories"),
             namespaced: text(spec, "scope") == Some("Namespaced"),
             established: super::names::is_true(crd, "Established"),
-            preserve_unknown: flag(spec, "preserveUnknownFields"),
             versions: versions.iter().map(|version| Version::new(version, &group, &kind)).collect(),
             group,
             kind,
         })
     }
 
-    /// A version by name.
-    pub fn version(&self, name: &str) -> Option<&Version> {
-        self.versions.iter().find(|version| version.name == name)
-    }
-
     /// The version objects are stored in.
-    pub fn storage(&self) -> Option<&Version> {
+    pub(crate) fn storage(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.storage)
     }
 }
@@ -143,7 +135,7 @@ impl Version {
     }
 
     /// What is wrong with the numbers the scale subresource reads; `status_only` where only the status is written.
-    pub fn scale_errors(&self, object: &Value, status_only: bool) -> Vec<FieldError> {
+    pub(crate) fn scale_errors(&self, object: &Value, status_only: bool) -> Vec<FieldError> {
         let Some(scale) = &self.scale else { return Vec::new() };
         let mut errors = Vec::new();
         if !status_only {

@@ -9,14 +9,14 @@ use super::view::{strings, text};
 
 /// Names other definitions of the same group have been given.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub(crate) struct Names {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
 impl Names {
     /// Adds the accepted names of a definition.
-    pub fn add(&mut self, crd: &Value) {
+    pub(crate) fn add(&mut self, crd: &Value) {
         let Some(names) = crd.pointer("/status/acceptedNames") else { return };
         let of = |key: &str| text(names, key).unwrap_or_default().to_owned();
         self.resources.extend([of("plural"), of("singular")]);
@@ -28,7 +28,7 @@ impl Names {
 /// Writes the names a definition gets beside `others` and its conditions; returns whether anything changed.
 ///
 /// Kubernetes leaves it at `Installing` until its handler is ready; call [`establish`] once it is.
-pub fn accept(crd: &mut Value, others: &Names, now: Timestamp) -> bool {
+pub(crate) fn accept(crd: &mut Value, others: &Names, now: Timestamp) -> bool {
     let requested = crd.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
     let accepted = crd.pointer("/status/acceptedNames").cloned().unwrap_or_else(|| json!({}));
     let before = crd.get("status").cloned();
@@ -79,7 +79,7 @@ pub fn accept(crd: &mut Value, others: &Names, now: Timestamp) -> bool {
 }
 
 /// Marks a definition whose names are accepted as served; returns whether anything changed.
-pub fn establish(crd: &mut Value, now: Timestamp) -> bool {
+pub(crate) fn establish(crd: &mut Value, now: Timestamp) -> bool {
     if !is_true(crd, "NamesAccepted") || is_true(crd, "Established") {
         return false;
     }
@@ -142,7 +142,7 @@ fn set(crd: &mut Value, kind: &str, status: &str, reason: &str, message: &str, n
 }
 
 /// Marks a definition whose deletion was asked for.
-pub fn terminate(crd: &mut Value, now: Timestamp) {
+pub(crate) fn terminate(crd: &mut Value, now: Timestamp) {
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     set(crd, "Terminating", "True", "InstanceDeletionPending", message, now);
 }

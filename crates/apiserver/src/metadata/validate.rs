@@ -12,7 +12,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 const IMMUTABLE: &str = "field is immutable";
 
 /// What is wrong with a new object's metadata. Names have been generated; `name_errors` is the kind's own name rule.
-pub fn validate_create(
+pub(crate) fn validate_create(
     object: &Value,
     namespaced: bool,
     name_errors: impl Fn(&str, bool) -> Vec<String>,
@@ -55,14 +55,14 @@ fn has_core_rules(object: &Value) -> bool {
 }
 
 /// What is wrong with a finalizer that nobody has put under a domain of theirs.
-pub fn unqualified_finalizer(finalizer: &str, path: &Path) -> Option<FieldError> {
+pub(crate) fn unqualified_finalizer(finalizer: &str, path: &Path) -> Option<FieldError> {
     let known = finalizer.contains('/') || matches!(finalizer, "kubernetes" | ORPHAN | FOREGROUND);
     let why = "name is neither a standard finalizer name nor is it fully qualified";
     (!known).then(|| FieldError::invalid(path, finalizer, why))
 }
 
 /// What is wrong with a change of metadata.
-pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let at = Path::new("metadata");
     let mut errors = Vec::new();
     if deletion_timestamp(old).is_some() {
@@ -101,7 +101,7 @@ fn shared(object: &Value, at: &Path) -> Vec<FieldError> {
 }
 
 /// What is wrong with a map of labels.
-pub fn validate_labels(labels: Option<&Map<String, Value>>, path: &Path) -> Vec<FieldError> {
+pub(crate) fn validate_labels(labels: Option<&Map<String, Value>>, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in labels.into_iter().flatten() {
         errors.extend(names::qualified_name(key).into_iter().map(|text| FieldError::invalid(path, key.as_str(), text)));
@@ -166,7 +166,7 @@ fn owner_errors(owners: &[Value], path: &Path) -> Vec<FieldError> {
 }
 
 /// What is wrong with the finalizers of an object, or with a namespace's in its spec.
-pub fn validate_finalizers(object: &Value, path: &Path) -> Vec<FieldError> {
+fn validate_finalizers(object: &Value, path: &Path) -> Vec<FieldError> {
     let list = finalizers(object);
     let mut errors = Vec::new();
     for finalizer in &list {
@@ -229,7 +229,7 @@ fn managed_fields(object: &Value, path: &Path) -> Vec<FieldError> {
 }
 
 /// What is wrong with the name of a field manager.
-pub fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
+fn validate_manager(manager: &str, path: &Path) -> Vec<FieldError> {
     const LIMIT: usize = 128;
     let mut errors = Vec::new();
     if manager.len() > LIMIT {

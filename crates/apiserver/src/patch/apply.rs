@@ -18,13 +18,13 @@ use super::typed::{Shape, validate};
 use crate::failure::{Failure, Result};
 use crate::schema::Schema;
 use conflict::Conflict;
-pub use scale::track_scale;
-pub use track::track_update;
+pub(crate) use scale::track_scale;
+pub(crate) use track::track_update;
 use track::{stamp, strip_meta, tidy_metadata, update_owners};
 
 /// The type, version and part of an object that a request writes.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub(crate) struct Target<'a> {
     /// The schema of the version that the request uses.
     pub schema: &'a Arc<Schema>,
     /// `group/version` (or `v1`) of the request.
@@ -54,7 +54,7 @@ impl From<String> for Trouble {
 }
 
 /// The fields a write of `subresource` leaves as they are, for [`Target::reset`].
-pub fn reset_fields(api_version: &str, kind: &str, has_status: bool, subresource: &str) -> FieldSet {
+pub(crate) fn reset_fields(api_version: &str, kind: &str, has_status: bool, subresource: &str) -> FieldSet {
     match (api_version, kind, subresource) {
         (_, _, "") if has_status => FieldSet::of(&["status"]),
         ("v1", "Pod", "status") => FieldSet::of(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]),
@@ -85,7 +85,7 @@ impl Target<'_> {
 
     /// An object of this type before anything is set.
     fn zero(&self) -> Value {
-        if self.builtin { zero::zero(self.api_version, self.kind) } else { self.bare() }
+        if self.builtin { zero::zero(self.api_version, self.kind).clone() } else { self.bare() }
     }
 
     fn bare(&self) -> Value {
@@ -104,7 +104,7 @@ fn show_kind(api_version: &str, kind: &str) -> String {
 
 /// Applies a configuration to the live object, or to nothing. The result carries its `managedFields`; where nothing
 /// changes it equals the live object.
-pub fn apply(
+pub(crate) fn apply(
     target: &Target<'_>,
     live: Option<&Value>,
     applied: &Value,

@@ -7,23 +7,23 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-pub use element::Element;
+pub(crate) use element::Element;
 
 /// A set of paths. A path may be in the set without its prefixes, and the other way round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldSet {
+pub(crate) struct FieldSet {
     pub(crate) members: BTreeSet<Element>,
     pub(crate) children: BTreeMap<Element, FieldSet>,
 }
 
 impl FieldSet {
     /// The set with nothing in it.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { members: BTreeSet::new(), children: BTreeMap::new() }
     }
 
     /// A set of dotted paths of plain fields, such as `["status", "metadata.ownerReferences"]`.
-    pub fn of(paths: &[&str]) -> Self {
+    pub(crate) fn of(paths: &[&str]) -> Self {
         let mut set = Self::new();
         for path in paths {
             let elements = path.split('.').map(|name| Element::Field(name.to_owned())).collect::<Vec<_>>();
@@ -33,7 +33,7 @@ impl FieldSet {
     }
 
     /// Adds a path; the empty path is not one.
-    pub fn insert(&mut self, path: &[Element]) {
+    pub(crate) fn insert(&mut self, path: &[Element]) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut set = self;
         for element in parents {
@@ -46,7 +46,7 @@ impl FieldSet {
     }
 
     /// Whether exactly this path is in the set.
-    pub fn has(&self, path: &[Element]) -> bool {
+    pub(crate) fn has(&self, path: &[Element]) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
         let mut set = self;
         for element in parents {
@@ -59,13 +59,13 @@ impl FieldSet {
     }
 
     /// Whether there is no path in the set.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
     /// Paths in either set.
     #[must_use]
-    pub fn union(&self, other: &Self) -> Self {
+    pub(crate) fn union(&self, other: &Self) -> Self {
         let mut out = self.clone();
         out.members.extend(other.members.iter().cloned());
         for (element, theirs) in &other.children {
@@ -84,7 +84,7 @@ impl FieldSet {
 
     /// Paths in both sets.
     #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         let children = self.children.iter().filter_map(|(element, ours)| {
             let both = ours.intersection(other.children.get(element)?);
             (!both.is_empty()).then(|| (element.clone(), both))
@@ -94,7 +94,7 @@ impl FieldSet {
 
     /// Paths of this set that are not in the other.
     #[must_use]
-    pub fn difference(&self, other: &Self) -> Self {
+    pub(crate) fn difference(&self, other: &Self) -> Self {
         let children = self.children.iter().filter_map(|(element, ours)| {
             let Some(theirs) = other.children.get(element) else { return Some((element.clone(), ours.clone())) };
             let rest = ours.difference(theirs);
@@ -105,7 +105,7 @@ impl FieldSet {
 
     /// Paths of this set that are neither in the other nor below a path of the other.
     #[must_use]
-    pub fn recursive_difference(&self, other: &Self) -> Self {
+    pub(crate) fn recursive_difference(&self, other: &Self) -> Self {
         let children = self.children.iter().filter_map(|(element, ours)| {
             if other.members.contains(element) {
                 return None;
@@ -118,7 +118,7 @@ impl FieldSet {
     }
 
     /// Every path: at each level first what is in the set there, then what is deeper.
-    pub fn paths(&self) -> Vec<Vec<Element>> {
+    pub(crate) fn paths(&self) -> Vec<Vec<Element>> {
         let mut out = Vec::new();
         self.collect_paths(&mut Vec::new(), &mut out);
         out
@@ -139,7 +139,7 @@ impl FieldSet {
 }
 
 /// A path as conflicts print it, such as `.spec.containers[name="a"].image`.
-pub fn show_path(path: &[Element]) -> String {
+pub(crate) fn show_path(path: &[Element]) -> String {
     path.iter().map(ToString::to_string).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::go;
 
 /// The most operations in one patch.
-pub const OPERATIONS_MAX: usize = 10_000;
+pub(crate) const OPERATIONS_MAX: usize = 10_000;
 /// The most bytes of JSON that `copy` may add, all operations together.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 120;
 
 /// Applies a patch. `checked` is whether field validation is `Warn` or `Strict`: Kubernetes then decodes the patch with
 /// more care and words errors differently.
-pub fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
+pub(crate) fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
     let operations = operations(patch, checked)?;
     if operations.len() > OPERATIONS_MAX {
         return Err(Failure::new(
@@ -40,7 +40,7 @@ pub fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
 }
 
 /// What Kubernetes says of fields that no operation has, for `Warn` and `Strict`.
-pub fn unknown_fields(patch: &Value) -> Vec<String> {
+pub(crate) fn unknown_fields(patch: &Value) -> Vec<String> {
     let mut out = Vec::new();
     for (at, operation) in patch.as_array().into_iter().flatten().enumerate() {
         for name in operation.as_object().into_iter().flat_map(Map::keys) {

@@ -72,7 +72,7 @@ pub(crate) fn field_of(object: &Value) -> Option<&Value> {
 }
 
 /// Removes `managedFields` from an object.
-pub fn strip(object: &mut Value) {
+pub(crate) fn strip(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
@@ -186,7 +186,7 @@ impl Managed {
 const NAME_LEN_MAX: usize = 128;
 
 /// What is wrong with the name of a field manager in the field `path`.
-pub fn manager_errors(path: &Path, name: &str) -> Vec<FieldError> {
+pub(crate) fn manager_errors(path: &Path, name: &str) -> Vec<FieldError> {
     let mut out = Vec::new();
     if name.len() > NAME_LEN_MAX {
         out.push(FieldError::too_long(path, 128));
@@ -199,7 +199,7 @@ pub fn manager_errors(path: &Path, name: &str) -> Vec<FieldError> {
 }
 
 /// The manager that a request without `fieldManager` is recorded under: the User-Agent up to its first `/`.
-pub fn manager_from_user_agent(user_agent: &str) -> String {
+pub(crate) fn manager_from_user_agent(user_agent: &str) -> String {
     let mut out = String::new();
     for character in user_agent.chars().take_while(|c| *c != '/').filter(|c| is_print(*c)) {
         if out.len() + character.len_utf8() <= NAME_LEN_MAX {
@@ -214,20 +214,36 @@ fn is_print(character: char) -> bool {
 }
 
 /// A change of nothing but times in `managedFields` is no change: takes the times of the old object.
-pub fn keep_times_if_unchanged(old: &Value, new: &mut Value) {
-    fn timeless(object: &Value) -> Value {
-        let mut copy = object.clone();
-        let fields = copy.get_mut("metadata").and_then(|m| m.get_mut("managedFields")).and_then(Value::as_array_mut);
-        for entry in fields.into_iter().flatten() {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
-        }
-        copy
-    }
+pub(crate) fn keep_times_if_unchanged(old: &Value, new: &mut Value) {
     let Some(before) = field_of(old) else { return };
-    if field_of(new).is_some_and(|now| now != before) && timeless(old) == timeless(new) {
+    if field_of(new).is_some_and(|now| now != before) && same_but_times(&["metadata", "managedFields"], old, new) {
         new["metadata"]["managedFields"] = before.clone();
+    }
+}
+
+/// Whether two values differ at most in `time` of the entries of the list at `path`.
+fn same_but_times(path: &[&str], old: &Value, new: &Value) -> bool {
+    let same_maps = |old: &Map<String, Value>, new: &Map<String, Value>, ignored: &str| {
+        let count = |map: &Map<String, Value>| map.len() - usize::from(map.contains_key(ignored));
+        count(old) == count(new)
+            && new.iter().all(|(key, value)| key.as_str() == ignored || old.get(key) == Some(value))
+    };
+    match (path, old, new) {
+        ([first, rest @ ..], Value::Object(old), Value::Object(new)) => {
+            let below = match (old.get(*first), new.get(*first)) {
+                (Some(old), Some(new)) => same_but_times(rest, old, new),
+                (old, new) => old.is_none() && new.is_none(),
+            };
+            below && same_maps(old, new, first)
+        }
+        ([], Value::Array(old), Value::Array(new)) => {
+            let same = |(old, new): (&Value, &Value)| match (old, new) {
+                (Value::Object(old), Value::Object(new)) => same_maps(old, new, "time"),
+                _ => old == new,
+            };
+            old.len() == new.len() && old.iter().zip(new).all(same)
+        }
+        _ => old == new,
     }
 }
 

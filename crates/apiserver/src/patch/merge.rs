@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::go;
 
 /// Applies a patch. `checked` is whether field validation is `Warn` or `Strict`, where errors are worded differently.
-pub fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
+pub(crate) fn apply(document: &Value, patch: &Value, checked: bool) -> Result<Value> {
     let invalid = || Failure::bad_request("Invalid JSON Patch");
     match patch {
         Value::Object(patch) => {

@@ -20,7 +20,7 @@ type Fields = Map<String, Value>;
 type Node = Option<Arc<Schema>>;
 
 /// Applies a patch to an object of a built-in kind.
-pub fn apply(schema: &Arc<Schema>, document: &Value, patch: &Value) -> Result<Value> {
+pub(crate) fn apply(schema: &Arc<Schema>, document: &Value, patch: &Value) -> Result<Value> {
     let patch = match patch {
         Value::Object(patch) => patch.clone(),
         Value::Null => Fields::new(),

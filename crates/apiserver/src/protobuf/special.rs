@@ -36,12 +36,12 @@ fn instant(bytes: &[u8]) -> Result<Option<Timestamp>> {
 
 /// `metav1.Time`, to the second.
 pub(super) fn time(bytes: &[u8]) -> Result<Value> {
-    Ok(instant(bytes)?.map_or(Value::Null, |time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()))
+    Ok(instant(bytes)?.map_or(Value::Null, |time| crate::time::seconds(time).into()))
 }
 
 /// `metav1.MicroTime`, to the microsecond.
 pub(super) fn micro_time(bytes: &[u8]) -> Result<Value> {
-    Ok(instant(bytes)?.map_or(Value::Null, |time| time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()))
+    Ok(instant(bytes)?.map_or(Value::Null, |time| crate::time::micros(time).into()))
 }
 
 /// `resource.Quantity`: its text.

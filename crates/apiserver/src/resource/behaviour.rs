@@ -1,5 +1,7 @@
 //! What a type does with its objects, wherever its behaviour comes from.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::{Behaviour, ResourceType};
@@ -10,7 +12,7 @@ use crate::{builtin, crd, metadata, schema};
 
 impl ResourceType {
     /// Whether reading an object stored at `revision` has to look into it.
-    pub fn changes_on_read(&self, revision: u64) -> bool {
+    pub(crate) fn changes_on_read(&self, revision: u64) -> bool {
         match &self.behaviour {
             Behaviour::Builtin(_) => self.is_other_event(),
             Behaviour::Custom(custom) => !custom.alone || revision <= custom.revision,
@@ -18,7 +20,7 @@ impl ResourceType {
     }
 
     /// What a stored object becomes when read at this version.
-    pub fn on_read(&self, object: &mut Value) {
+    pub(crate) fn on_read(&self, object: &mut Value) {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_other_event() => *object = builtin::event::to_events(object),
             Behaviour::Builtin(_) => {}
@@ -30,14 +32,12 @@ impl ResourceType {
     }
 
     /// What an object of this version becomes when stored.
-    pub fn on_write(&self, object: &mut Value) {
-        if self.is_other_event() {
-            *object = builtin::event::to_core(object);
-        }
+    pub(crate) fn stored_form<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        if self.is_other_event() { Cow::Owned(builtin::event::to_core(object)) } else { Cow::Borrowed(object) }
     }
 
     /// Fills in defaults.
-    pub fn default(&self, object: &mut Value) {
+    pub(crate) fn default(&self, object: &mut Value) {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_definition() => crd::default(object),
             Behaviour::Builtin(kind) => kind.strategy.default(object),
@@ -46,7 +46,7 @@ impl ResourceType {
     }
 
     /// Removes what a client may not set when it creates.
-    pub fn prepare_create(&self, object: &mut Value) {
+    pub(crate) fn prepare_create(&self, object: &mut Value) {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_definition() => {
                 crd::prepare_create(object);
@@ -70,7 +70,7 @@ impl ResourceType {
     }
 
     /// Restores what an update may not change and counts the generation.
-    pub fn prepare_update(&self, object: &mut Value, old: &Value) {
+    pub(crate) fn prepare_update(&self, object: &mut Value, old: &Value) {
         let raised = match &self.behaviour {
             Behaviour::Builtin(_) if self.is_definition() => {
                 crd::prepare_update(object, old);
@@ -93,7 +93,7 @@ impl ResourceType {
     }
 
     /// Restores what a write to the status subresource may not change.
-    pub fn prepare_status_update(&self, object: &mut Value, old: &Value) {
+    pub(crate) fn prepare_status_update(&self, object: &mut Value, old: &Value) {
         match &self.behaviour {
             Behaviour::Builtin(kind) => {
                 kind.strategy.prepare_status_update(object, old);
@@ -110,7 +110,7 @@ impl ResourceType {
     }
 
     /// What is wrong with a new object, metadata aside.
-    pub fn validate(&self, object: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate(&self, object: &Value) -> Vec<FieldError> {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_definition() => crd::validate(object),
             Behaviour::Builtin(kind) => kind.strategy.validate(object),
@@ -123,7 +123,7 @@ impl ResourceType {
     }
 
     /// What is wrong with a change, metadata aside.
-    pub fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_definition() => crd::validate_update(object, old),
             Behaviour::Builtin(kind) => kind.strategy.validate_update(object, old),
@@ -136,7 +136,7 @@ impl ResourceType {
     }
 
     /// What is wrong with a change of status.
-    pub fn validate_status_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    pub(crate) fn validate_status_update(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         match &self.behaviour {
             Behaviour::Builtin(_) if self.is_definition() => crd::validate_status_update(object),
             Behaviour::Builtin(kind) => kind.strategy.validate_status_update(object, old),
@@ -149,7 +149,7 @@ impl ResourceType {
     }
 
     /// What is wrong with the name of an object.
-    pub fn name_errors(&self, object: &Value, name: &str, prefix: bool) -> Vec<String> {
+    pub(crate) fn name_errors(&self, object: &Value, name: &str, prefix: bool) -> Vec<String> {
         match self.strategy() {
             Some(_) if self.is_definition() => crd::name_errors(object, name),
             Some(strategy) => strategy.name_errors(name, prefix),
@@ -158,7 +158,7 @@ impl ResourceType {
     }
 
     /// Why a field selector cannot be used on this type, in the words of Kubernetes.
-    pub fn field_selector_error(&self, fields: &Fields) -> Option<String> {
+    pub(crate) fn field_selector_error(&self, fields: &Fields) -> Option<String> {
         match &self.behaviour {
             Behaviour::Builtin(kind) => kind.field_selector_error(fields),
             Behaviour::Custom(custom) => {
@@ -174,7 +174,7 @@ impl ResourceType {
     }
 
     /// Whether a field selector selects an object.
-    pub fn is_selected(&self, object: &Value, fields: &Fields) -> bool {
+    pub(crate) fn is_selected(&self, object: &Value, fields: &Fields) -> bool {
         match &self.behaviour {
             Behaviour::Builtin(kind) => kind.is_selected(object, fields),
             Behaviour::Custom(custom) => fields.matches(|name| match name {
@@ -190,12 +190,12 @@ impl ResourceType {
     }
 
     /// What a client should be told about an object that was taken.
-    pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+    pub(crate) fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         if self.is_definition() { crd::warnings(object, old) } else { Vec::new() }
     }
 
     /// What makes rows of a `Table` of its objects.
-    pub fn rows(&self) -> Rows<'_> {
+    pub(crate) fn rows(&self) -> Rows<'_> {
         match &self.behaviour {
             Behaviour::Builtin(kind) => Rows::Builtin(kind.strategy),
             Behaviour::Custom(custom) => Rows::Custom(&custom.version.printer),
@@ -203,7 +203,7 @@ impl ResourceType {
     }
 
     /// Whether a PUT to an absent name creates it.
-    pub fn creates_on_update(&self) -> bool {
+    pub(crate) fn creates_on_update(&self) -> bool {
         matches!(
             (self.group.as_str(), self.plural.as_str()),
             ("" | "events.k8s.io", "events")
@@ -214,12 +214,12 @@ impl ResourceType {
     }
 
     /// Whether an update must name the revision it is based on.
-    pub fn needs_version_on_update(&self) -> bool {
+    pub(crate) fn needs_version_on_update(&self) -> bool {
         self.is_custom() || self.plural == "customresourcedefinitions"
     }
 
     /// Whether a delete answers with the object instead of a `Status`.
-    pub fn returns_deleted(&self) -> bool {
+    pub(crate) fn returns_deleted(&self) -> bool {
         self.group.is_empty()
             && matches!(
                 self.plural.as_str(),

@@ -13,24 +13,24 @@ use crate::field::{FieldError, Path};
 const GROUP: &str = "authorization.k8s.io";
 
 /// Whether the user may do what the body asks: a `SelfSubjectAccessReview`.
-pub fn self_subject_access_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
+pub(crate) fn self_subject_access_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
     let mut errors = attribute_errors(body);
     errors.extend(selector_errors(attributes(body)));
     errors.extend(metadata_error(body, false));
     refuse(&errors)?;
-    Ok(answered("SelfSubjectAccessReview", body, decision(book, user, body)))
+    Ok(answered("SelfSubjectAccessReview", body, &decision(book, user, body)))
 }
 
 /// Whether someone may do what the body asks: a `SubjectAccessReview`.
-pub fn subject_access_review(book: &RuleBook, body: &Value) -> Result<Value> {
+pub(crate) fn subject_access_review(book: &RuleBook, body: &Value) -> Result<Value> {
     let mut errors = subject_errors(body);
     errors.extend(metadata_error(body, false));
     refuse(&errors)?;
-    Ok(answered("SubjectAccessReview", body, decision(book, &subject(body), body)))
+    Ok(answered("SubjectAccessReview", body, &decision(book, &subject(body), body)))
 }
 
 /// The same for one namespace, that of the path: a `LocalSubjectAccessReview`.
-pub fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Value) -> Result<Value> {
+pub(crate) fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Value) -> Result<Value> {
     let own = body.get("metadata").map_or("", |metadata| text(metadata, "namespace"));
     if !own.is_empty() && own != namespace {
         return Err(Failure::bad_request(
@@ -52,7 +52,7 @@ pub fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Valu
         errors.push(FieldError::invalid(&path, go_attributes(attributes), "disallowed on this kind of request"));
     }
     refuse(&errors)?;
-    let mut answer = answered("LocalSubjectAccessReview", body, decision(book, &subject(body), body));
+    let mut answer = answered("LocalSubjectAccessReview", body, &decision(book, &subject(body), body));
     if let Some(metadata) = answer.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("namespace".into(), namespace.into());
     }
@@ -60,7 +60,7 @@ pub fn local_subject_access_review(book: &RuleBook, namespace: &str, body: &Valu
 }
 
 /// All the user may do in a namespace: a `SelfSubjectRulesReview`.
-pub fn self_subject_rules_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
+pub(crate) fn self_subject_rules_review(book: &RuleBook, user: &User, body: &Value) -> Result<Value> {
     let namespace = body.get("spec").map_or("", |spec| text(spec, "namespace"));
     if namespace.is_empty() {
         return Err(Failure::bad_request("no namespace on request"));
@@ -103,7 +103,7 @@ fn decision(book: &RuleBook, user: &User, body: &Value) -> Value {
     status
 }
 
-fn answered(kind: &str, body: &Value, status: Value) -> Value {
+fn answered(kind: &str, body: &Value, status: &Value) -> Value {
     let kept = |key: &str| part(body, key).filter(|part| part.is_object()).cloned().unwrap_or_else(|| json!({}));
     json!({
         "kind": kind,

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 const API_VERSION: &str = "authentication.k8s.io/v1";
 
 /// Who the user is: a `SelfSubjectReview`.
-pub fn self_subject_review(user: &User, now: Timestamp) -> Value {
+pub(crate) fn self_subject_review(user: &User, now: Timestamp) -> Value {
     let created = Timestamp::from_second(now.as_second()).unwrap_or(now);
     json!({
         "kind": "SelfSubjectReview",
@@ -23,7 +23,7 @@ pub fn self_subject_review(user: &User, now: Timestamp) -> Value {
 
 /// What a `TokenReview` asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenQuestion {
+pub(crate) struct TokenQuestion {
     /// The token.
     pub token: String,
     /// For whom it should be; empty for the server itself.
@@ -32,7 +32,7 @@ pub struct TokenQuestion {
 
 impl TokenQuestion {
     /// Reads the posted object.
-    pub fn from_body(body: &Value) -> Result<Self> {
+    pub(crate) fn from_body(body: &Value) -> Result<Self> {
         let spec = body.get("spec").unwrap_or(&Value::Null);
         let token = text(spec, "token");
         if token.is_empty() {
@@ -44,7 +44,7 @@ impl TokenQuestion {
 
 /// A token that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub(crate) struct Verified {
     /// Whose it is.
     pub user: User,
     /// Which of the audiences asked for it is for.
@@ -53,7 +53,7 @@ pub struct Verified {
 
 /// The answer to a `TokenReview`: the outcome of [`crate::authn::Authenticator::identify_token`] (and, for claims, of
 /// [`crate::authn::Claims::user`]).
-pub fn token_review(body: &Value, outcome: &Result<Verified, Vec<TokenError>>) -> Value {
+pub(crate) fn token_review(body: &Value, outcome: &Result<Verified, Vec<TokenError>>) -> Value {
     let status = match outcome {
         Ok(verified) => {
             let mut status = json!({ "authenticated": true, "user": user_info(&verified.user) });

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{part, strings, text};
 use crate::field::{FieldError, Path};
+use crate::selector::values_error;
 
 /// What is wrong with the selectors of resource attributes.
 pub(super) fn selector_errors(attributes: &Value) -> Vec<FieldError> {
@@ -42,16 +43,6 @@ fn requirement_errors(requirement: &Value, path: &Path, fields: bool) -> Vec<Fie
         errors.push(FieldError::required(&path.child("key"), "must be specified"));
     }
     let values = strings(requirement.get("values"));
-    match text(requirement, "operator") {
-        "In" | "NotIn" if values.is_empty() => {
-            let why = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(&path.child("values"), why));
-        }
-        "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(&path.child("values"), why));
-        }
-        _ => {}
-    }
+    errors.extend(values_error(text(requirement, "operator"), !values.is_empty(), path));
     errors
 }

@@ -21,7 +21,7 @@ const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextension
 static BUILT: LazyLock<Mutex<HashMap<String, Arc<Schema>>>> = LazyLock::new(Mutex::default);
 
 /// The schema of a definition such as `io.k8s.api.core.v1.Pod`, if it is one of the built-in kinds.
-pub fn builtin(definition: &str) -> Option<Arc<Schema>> {
+pub(crate) fn builtin(definition: &str) -> Option<Arc<Schema>> {
     if let Some(built) = BUILT.lock().get(definition) {
         return Some(Arc::clone(built));
     }
@@ -36,27 +36,28 @@ pub fn builtin(definition: &str) -> Option<Arc<Schema>> {
 }
 
 /// The raw definitions a built-in kind is made of, by name, with descriptions.
-pub fn definitions(definition: &str) -> Option<Map<String, Value>> {
+pub(crate) fn definitions(definition: &str) -> Option<Map<String, Value>> {
     table::definitions(definition)
 }
 
 /// Names of every built-in definition that has a schema.
-pub fn names() -> impl Iterator<Item = &'static str> {
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     table::names()
 }
 
 /// What the table of facts says of a definition (no field) or of one of its fields.
-pub fn fact(definition: &str, field: Option<&str>) -> Option<&'static Fact> {
+pub(crate) fn fact(definition: &str, field: Option<&str>) -> Option<&'static Fact> {
     facts::of(definition, field)
 }
 
 /// The schema of `metadata`.
-pub fn object_meta() -> Arc<Schema> {
+pub(crate) fn object_meta() -> Arc<Schema> {
     builtin(META).unwrap_or_default()
 }
 
 /// The schema of a string.
-pub fn plain_string() -> Arc<Schema> {
+pub(crate) fn plain_string() -> Arc<Schema> {
     static PLAIN: OnceLock<Arc<Schema>> = OnceLock::new();
     Arc::clone(PLAIN.get_or_init(|| Arc::new(Schema { kind: Some(Type::String), ..Schema::default() })))
 }

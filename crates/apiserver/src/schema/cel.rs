@@ -25,7 +25,7 @@ use super::node::Schema;
 use check::Checker;
 use types::Ty;
 
-pub use walk::{has_rules, validate, validate_at};
+pub(crate) use walk::{has_rules, validate, validate_at};
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ const ERRORS_MAX: usize = 3;
 
 /// One rule of a node.
 #[derive(Debug)]
-pub struct Rule {
+pub(crate) struct Rule {
     source: String,
     message: String,
     reason: Option<String>,
@@ -57,17 +57,17 @@ pub struct Rule {
 
 impl Rule {
     /// Why the rule is refused.
-    pub fn error(&self) -> Option<&str> {
+    pub(crate) fn error(&self) -> Option<&str> {
         self.program.as_ref().err().map(String::as_str)
     }
 
     /// Why the message expression is refused.
-    pub fn message_error(&self) -> Option<&str> {
+    pub(crate) fn message_error(&self) -> Option<&str> {
         self.message_program.as_ref()?.as_ref().err().map(String::as_str)
     }
 
     /// Compares with what was before.
-    pub fn uses_old_self(&self) -> bool {
+    pub(crate) fn uses_old_self(&self) -> bool {
         self.uses_old_self
     }
 
@@ -81,7 +81,7 @@ impl Rule {
 static LANGUAGE: LazyLock<Env> = LazyLock::new(Env::stdlib);
 
 /// Compiles one entry of `x-kubernetes-validations` of a node. `whole` objects show their type and name to the rule.
-pub fn compile(raw: &Value, node: &Schema, whole: bool) -> Rule {
+pub(crate) fn compile(raw: &Value, node: &Schema, whole: bool) -> Rule {
     let text = |key: &str| raw.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let optional_old_self = raw.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or_default();
     let mut node = node.clone();

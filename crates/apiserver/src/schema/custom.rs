@@ -15,12 +15,12 @@ use super::{builtin, formats};
 const DEPTH_MAX: usize = 256;
 
 /// Fields of every whole object.
-pub const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+pub(crate) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Builds the tree of a custom resource. What is no valid schema is passed over: the definition is validated elsewhere.
 ///
 /// Equal subtrees are shared and descriptions left out, so that a schema of a megabyte becomes a small tree.
-pub fn custom(openapi: &Value) -> Arc<Schema> {
+pub(crate) fn custom(openapi: &Value) -> Arc<Schema> {
     Builder { shared: HashMap::new() }.node(openapi, Place::Root, 0)
 }
 
@@ -129,7 +129,7 @@ fn is_numeric(format: &str) -> bool {
 }
 
 /// The type a type name of `OpenAPI` stands for.
-pub fn type_of(name: &str) -> Option<Type> {
+pub(crate) fn type_of(name: &str) -> Option<Type> {
     Some(match name {
         "object" => Type::Object,
         "array" => Type::Array,

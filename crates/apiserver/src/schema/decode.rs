@@ -10,18 +10,18 @@ use crate::go;
 use crate::quantity::Quantity;
 
 /// What Go says of metadata that is no `ObjectMeta`.
-pub fn object_meta_error(metadata: &Value) -> Option<String> {
+pub(crate) fn object_meta_error(metadata: &Value) -> Option<String> {
     decode_error(&builtin::object_meta(), metadata)
 }
 
 /// What Go's decoder says first of a value that does not fit.
-pub fn decode_error(schema: &Schema, value: &Value) -> Option<String> {
+pub(crate) fn decode_error(schema: &Schema, value: &Value) -> Option<String> {
     Walk { owner: String::new(), path: Vec::new() }.value(schema, value)
 }
 
 /// What is said of a custom resource whose metadata, or the type or metadata of an object inside it, are of the wrong
 /// shape.
-pub fn custom_error(schema: &Schema, value: &Value) -> Option<String> {
+pub(crate) fn custom_error(schema: &Schema, value: &Value) -> Option<String> {
     let metadata = value.get("metadata").and_then(object_meta_error);
     metadata.or_else(|| coerce(schema, value, &Path::root(), true).map(|error| error.to_string()))
 }

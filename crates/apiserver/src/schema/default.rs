@@ -6,7 +6,7 @@ use super::custom::META_FIELDS;
 use super::node::Schema;
 
 /// Puts defaults where a field is absent, or null where null is no value.
-pub fn default(schema: &Schema, value: &mut Value) {
+pub(crate) fn default(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (name, link) in &schema.properties {

@@ -9,7 +9,7 @@ use super::rules::Rules;
 
 /// The JSON type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
+pub(crate) enum Type {
     /// `{…}`
     Object,
     /// `[…]`
@@ -26,7 +26,7 @@ pub enum Type {
 
 /// How items of a list are told apart when two writers share it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ListType {
+pub(crate) enum ListType {
     /// The list is one value.
     #[default]
     Atomic,
@@ -38,7 +38,7 @@ pub enum ListType {
 
 /// Whether two writers may share a map.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MapType {
+pub(crate) enum MapType {
     /// Each entry has its own owner.
     #[default]
     Granular,
@@ -48,7 +48,7 @@ pub enum MapType {
 
 /// A child node: below its parent, or an ancestor again where a type contains itself.
 #[derive(Debug, Clone)]
-pub enum Link {
+pub(crate) enum Link {
     /// A node of its own.
     Here(Arc<Schema>),
     /// A node that encloses this one.
@@ -60,7 +60,7 @@ impl Link {
     ///
     /// # Panics
     /// Never: whoever walks a tree holds its root, and the root keeps every enclosing node alive.
-    pub fn get(&self) -> Arc<Schema> {
+    pub(crate) fn get(&self) -> Arc<Schema> {
         match self {
             Self::Here(node) => Arc::clone(node),
             Self::Back(node) => node.upgrade().expect("the root outlives a walk of its tree"),
@@ -71,7 +71,7 @@ impl Link {
 /// One node of a structural schema.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a keyword of the schema language")]
-pub struct Schema {
+pub(crate) struct Schema {
     /// The JSON type; `None` where anything (or int-or-string) is allowed.
     pub kind: Option<Type>,
     /// `null` is a value here.
@@ -100,8 +100,6 @@ pub struct Schema {
     pub patch_merge: bool,
     /// Strategic merge patch: fields a patch does not name are removed (`retainKeys`).
     pub patch_retain_keys: bool,
-    /// Text for people.
-    pub description: Option<String>,
     /// Names of fields that must be present.
     pub required: Vec<String>,
     /// Such as `int64` or `date-time`.
@@ -113,17 +111,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Whether a default stands anywhere in the tree.
-    pub fn has_defaults(&self) -> bool {
-        let below = |link: &Link| matches!(link, Link::Here(node) if node.has_defaults());
-        self.default.is_some()
-            || self.properties.values().any(below)
-            || self.additional.as_ref().is_some_and(below)
-            || self.items.as_ref().is_some_and(below)
-    }
-
     /// The schema of field `name` of an object, if the object may have it.
-    pub fn field(&self, name: &str) -> Option<Arc<Schema>> {
+    pub(crate) fn field(&self, name: &str) -> Option<Arc<Schema>> {
         self.properties.get(name).or(self.additional.as_ref()).map(Link::get)
     }
 }

@@ -8,7 +8,7 @@ use super::custom::META_FIELDS;
 use super::node::{Link, Schema};
 
 /// Removes fields the schema does not know and returns their paths, sorted.
-pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
+pub(crate) fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     let mut walk = Walk { path: String::new(), unknown: Vec::new(), silent: 0 };
     walk.value(schema, object);
     drop_nulls(schema, object);
@@ -17,7 +17,7 @@ pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
 }
 
 /// Removes null fields that may not be null and have no default: they count as absent.
-pub fn drop_nulls(schema: &Schema, value: &mut Value) {
+pub(crate) fn drop_nulls(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(map) => map.retain(|key, child| {
             let Some(node) = schema.field(key) else { return true };

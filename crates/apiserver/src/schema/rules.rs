@@ -14,7 +14,7 @@ const PATTERN_SIZE_MAX: usize = 4 << 20;
 /// The validation keywords of a node.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a keyword of the schema language")]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Least value.
     pub minimum: Option<f64>,
     /// Greatest value.
@@ -65,30 +65,30 @@ pub struct Rules {
 
 /// A regular expression, compiled when first used.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     source: Arc<str>,
     compiled: Arc<OnceLock<Result<Regex, String>>>,
 }
 
 impl Pattern {
     /// From its text, which may turn out not to be a regular expression.
-    pub fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         Self { source: source.into(), compiled: Arc::default() }
     }
 
     /// Its text.
-    pub fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
     /// The compiled form, or why there is none.
-    pub fn regex(&self) -> Result<&Regex, &str> {
+    pub(crate) fn regex(&self) -> Result<&Regex, &str> {
         self.compiled.get_or_init(|| compile(&self.source)).as_ref().map_err(String::as_str)
     }
 }
 
 /// Compiles a pattern written for Go's `regexp`, whose `\z` and classes this crate shares; `\C` and `\Q…\E` differ.
-pub fn compile(source: &str) -> Result<Regex, String> {
+pub(crate) fn compile(source: &str) -> Result<Regex, String> {
     let text = unquote(source);
     regex::RegexBuilder::new(&text).size_limit(PATTERN_SIZE_MAX).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "expression too large".to_owned(),

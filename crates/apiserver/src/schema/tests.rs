@@ -380,3 +380,15 @@ fn deep_nesting_is_walked_safely() {
     default(&schema, &mut object);
     let _ = validate(&schema, &object, None);
 }
+
+#[test]
+fn whole_numbers_are_divided_by_whole_factors() {
+    let schema = custom(&json!({"type": "object", "properties": {"f": {"type": "number", "multipleOf": 0.5}}}));
+    let check = |value: Value, expected: &[&str]| {
+        let errors = validate(&schema, &json!({ "f": value }), None);
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{value}");
+    };
+    check(json!(1), &["f: Invalid value: 0: factor MultipleOf declared for f must be positive: 0"]);
+    check(json!(0.7), &["f: Invalid value: 0.7: f in body should be a multiple of 0.5"]);
+    check(json!(1.5), &[]);
+}

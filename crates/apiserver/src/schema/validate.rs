@@ -14,10 +14,10 @@ use super::node::{ListType, Schema, Type};
 use super::rules::Rules;
 use crate::field::{FieldError, Path, Problem};
 
-pub use lists::correlate;
+pub(crate) use lists::correlate;
 
 /// What is wrong with a custom resource. On an update (`old` given), what was wrong before and has not changed is let be.
-pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = openapi(schema, value, old, "");
     errors.extend(embedded::validate(schema, value));
     errors.extend(repeated(schema, value, old));
@@ -32,7 +32,7 @@ fn repeated(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldErr
 }
 
 /// What is wrong with the status of a custom resource, where only the status is being written.
-pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let (Some(status), Some(link)) = (value.get("status"), schema.properties.get("status")) {
         errors = openapi(&link.get(), status, old.and_then(|old| old.get("status")), "status");
@@ -42,7 +42,7 @@ pub fn validate_status(schema: &Schema, value: &Value, old: Option<&Value>) -> V
 }
 
 /// Only the keywords of `OpenAPI`, below `base`; used for defaults too.
-pub fn openapi(schema: &Schema, value: &Value, old: Option<&Value>, base: &str) -> Vec<FieldError> {
+pub(crate) fn openapi(schema: &Schema, value: &Value, old: Option<&Value>, base: &str) -> Vec<FieldError> {
     let found = node(schema, value, old, "");
     found.errors.into_iter().map(|flaw| flaw.into_field_error(base)).collect()
 }
@@ -267,7 +267,7 @@ fn object(schema: &Schema, rules: Option<&Rules>, map: &Map<String, Value>, old:
 }
 
 /// The name of a type in `OpenAPI`.
-pub fn type_name(kind: Type) -> &'static str {
+pub(crate) fn type_name(kind: Type) -> &'static str {
     match kind {
         Type::Object => "object",
         Type::Array => "array",

@@ -14,11 +14,11 @@ struct Term {
 
 /// A field selector: all terms must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fields(Vec<Term>);
+pub(crate) struct Fields(Vec<Term>);
 
 impl Fields {
     /// Reads the text of a `fieldSelector` parameter.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let mut parts = split(text);
         parts.sort_unstable();
         let mut terms = Vec::new();
@@ -31,28 +31,18 @@ impl Fields {
         Ok(Self(terms))
     }
 
-    /// Selects objects whose `field` is `value`.
-    pub fn equal(field: &str, value: &str) -> Self {
-        Self(vec![Term { field: field.to_owned(), value: value.to_owned(), equal: true }])
-    }
-
     /// Whether every object is selected.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The names of the fields compared.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|term| term.field.as_str())
     }
 
-    /// The value `field` must have, if the selector says one.
-    pub fn exact(&self, field: &str) -> Option<&str> {
-        self.0.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
-    }
-
     /// Whether an object is selected whose fields `read` gives; an absent field is empty.
-    pub fn matches<'a>(&self, read: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
+    pub(crate) fn matches<'a>(&self, read: impl Fn(&str) -> std::borrow::Cow<'a, str>) -> bool {
         self.0.iter().all(|term| (read(&term.field) == term.value.as_str()) == term.equal)
     }
 }

@@ -10,7 +10,7 @@ use crate::names;
 
 /// How a label's value is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operator {
+pub(crate) enum Operator {
     /// Is one of the values.
     In,
     /// Is absent or none of the values.
@@ -33,7 +33,7 @@ pub enum Operator {
 
 /// One condition on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requirement {
+pub(crate) struct Requirement {
     /// The label's key.
     pub key: String,
     /// The comparison.
@@ -44,28 +44,23 @@ pub struct Requirement {
 
 /// A label selector: all requirements must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Labels(Option<Vec<Requirement>>);
+pub(crate) struct Labels(Option<Vec<Requirement>>);
 
 impl Labels {
-    /// Selects every object.
-    pub fn everything() -> Self {
-        Self(Some(Vec::new()))
-    }
-
     /// Selects no object.
-    pub fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self(None)
     }
 
     /// Reads the text of a `labelSelector` parameter.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let mut requirements = parse::requirements(text)?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self(Some(requirements)))
     }
 
     /// Reads a `LabelSelector` object: an absent one selects nothing, an empty one everything.
-    pub fn from_object(selector: Option<&Value>) -> Result<Self, Error> {
+    pub(crate) fn from_object(selector: Option<&Value>) -> Result<Self, Error> {
         let Some(selector) = selector.and_then(Value::as_object) else { return Ok(Self::nothing()) };
         let mut requirements = Vec::new();
         for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
@@ -91,17 +86,17 @@ impl Labels {
     }
 
     /// Whether every object is selected.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// The requirements; none for a selector that selects nothing.
-    pub fn requirements(&self) -> &[Requirement] {
+    pub(crate) fn requirements(&self) -> &[Requirement] {
         self.0.as_deref().unwrap_or_default()
     }
 
     /// Whether an object with these labels is selected.
-    pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
+    pub(crate) fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         self.0.as_ref().is_some_and(|all| {
             all.iter().all(|one| one.matches(labels.and_then(|labels| labels.get(&one.key)).and_then(Value::as_str)))
         })
@@ -110,7 +105,7 @@ impl Labels {
 
 impl Requirement {
     /// Checks the key and the values.
-    pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, Error> {
+    pub(crate) fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, Error> {
         let mut errors = key_error(key, &Path::new("key")).into_iter().collect::<Vec<_>>();
         let at = Path::new("values");
         let shown = || Value::from(values.clone());

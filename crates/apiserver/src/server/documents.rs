@@ -1,6 +1,7 @@
-//! OpenAPI documents, made when they are first asked for and kept until their types change.
+//! `OpenAPI` documents, made when they are first asked for and kept until their types change.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -38,7 +39,8 @@ fn tag(types: &Types, group: &str, version: &str) -> String {
             Behaviour::Builtin(_) => 0,
             Behaviour::Custom(custom) => custom.revision,
         };
-        text.push_str(&format!("{} {revision}\n", kind.plural));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} {revision}", kind.plural);
     }
     openapi::hash(text.as_bytes())
 }

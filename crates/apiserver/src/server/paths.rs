@@ -1,4 +1,4 @@
-//! Paths that are no resources: health, version, discovery, OpenAPI, keys.
+//! Paths that are no resources: health, version, discovery, `OpenAPI`, keys.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use super::{Inner, documents};
 use crate::authn::{JWKS_PATH, OPENID_CONFIGURATION_PATH, openid_configuration};
 use crate::discovery;
 use crate::failure::{Failure, Result};
+use crate::go;
 use crate::media::{Accepted, Encoding};
 use crate::request::RequestInfo;
 use crate::response::{self, Answer};
@@ -67,7 +68,7 @@ fn readyz(server: &Inner, query: Option<&str>) -> Answer {
 fn tagged(body: &str, request: &Parts) -> Answer {
     use sha2::Digest;
     let digest = sha2::Sha512::digest(body);
-    let tag = format!("\"{}\"", digest.iter().map(|byte| format!("{byte:02X}")).collect::<String>());
+    let tag = format!("\"{}\"", go::hex(&digest).to_uppercase());
     let mut answer = response::json_bytes(200, body.to_owned());
     let known = request.headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
     if known {
@@ -108,5 +109,54 @@ fn keys(server: &Inner, path: &str) -> Option<Answer> {
             Some(response::value(200, &openid_configuration(issuer.issuer(), &keys), Encoding::Json))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Request;
+    use http_body_util::{BodyExt, Empty};
+    use thane_kv::{MemoryOptions, MemoryStore};
+    use thane_runtime::SystemClock;
+    use thane_runtime::readiness::Readiness;
+
+    use crate::authn::Authenticator;
+    use crate::authz::{MASTERS, User};
+    use crate::encryption::Encryption;
+    use crate::server::{ApiServer, Options, Origin, Parts};
+
+    async fn get(server: &ApiServer, path: &str) -> (u16, String) {
+        let user = User { groups: vec![MASTERS.to_owned()], ..User::default() };
+        let request = Request::get(path).extension(Origin::Process(Arc::new(user)));
+        let answer = server.handle(request.body(Empty::new()).unwrap()).await;
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readyz_waits_for_everybody() {
+        let readiness = Readiness::new();
+        let endpoints = readiness.condition("endpoints");
+        let server = ApiServer::new(Parts {
+            store: MemoryStore::new(MemoryOptions::default()),
+            clock: SystemClock::shared(),
+            authenticator: Authenticator { token_file: None, issuer: None, anonymous: false },
+            encryption: Encryption::default(),
+            audit: None,
+            readiness,
+            options: Options::default(),
+        });
+        let waiting = "[-]endpoints failed: starting\nreadyz check failed\n".to_owned();
+        assert_eq!(get(&server, "/readyz").await, (500, waiting));
+        assert_eq!(get(&server, "/livez").await, (200, "ok".to_owned()));
+        endpoints.holds();
+        assert_eq!(get(&server, "/readyz").await, (200, "ok".to_owned()));
+        let verbose = "[+]endpoints ok\nreadyz check passed\n".to_owned();
+        assert_eq!(get(&server, "/readyz?verbose").await, (200, verbose));
+        server.inner().stopping.cancel();
+        assert_eq!(get(&server, "/readyz").await.0, 500);
     }
 }

@@ -23,9 +23,9 @@ use crate::response::{self, Answer};
 /// A request that passed authentication, before its body is read.
 pub(super) struct Admitted<'a> {
     pub server: &'a Arc<Inner>,
-    pub info: RequestInfo,
-    pub query: Query,
-    pub parts: Parts,
+    pub info: &'a RequestInfo,
+    pub query: &'a Query,
+    pub parts: &'a Parts,
     pub accepted: Accepted,
     pub user: User,
     pub now: Timestamp,
@@ -42,7 +42,7 @@ where
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
     let mut trail = Trail { received: now, ..Trail::default() };
-    let mut answer = match route(server, info.clone(), query, parts.clone(), body, &mut trail).await {
+    let mut answer = match route(server, &info, &query, &parts, body, &mut trail).await {
         Ok(answer) => answer,
         Err(failure) => {
             trail.reason = failure.reason;
@@ -86,9 +86,9 @@ struct Trail {
 
 async fn route<B>(
     server: &Arc<Inner>,
-    info: RequestInfo,
-    query: Query,
-    parts: Parts,
+    info: &RequestInfo,
+    query: &Query,
+    parts: &Parts,
     body: B,
     trail: &mut Trail,
 ) -> Result<Answer>
@@ -97,7 +97,7 @@ where
     B::Error: std::fmt::Display,
 {
     let now = trail.received;
-    let user = authenticate(server, &parts, now).await?;
+    let user = authenticate(server, parts, now).await?;
     trail.user = Some(user.clone());
     let user = match impersonation(&parts.headers, &parts.uri.to_string())? {
         None => user,
@@ -112,7 +112,7 @@ where
     let _place = if info.verb == "watch" { None } else { Some(server.inflight.request(&user.name)?) };
     trail.decision = allow(server, &user, &info.action())?;
     if !info.is_resource {
-        return paths::answer(server, &info, &parts).await;
+        return paths::answer(server, info, parts).await;
     }
     let body = body::read(body, server.options.body_bytes_max).await?;
     let accepted = Accepted::negotiate(&parts.headers)?;
@@ -128,11 +128,11 @@ fn allow(server: &Inner, user: &User, action: &Action) -> Result<String> {
 async fn authenticate(server: &Inner, parts: &Parts, now: Timestamp) -> Result<User> {
     let certificate = match parts.extensions.get::<Origin>() {
         Some(Origin::Process(user)) => return Ok(User::clone(user)),
-        Some(Origin::Connection { certificate, .. }) => certificate.clone(),
+        Some(Origin::Connection { certificate, .. }) => certificate.as_deref(),
         None => None,
     };
     let authorization = parts.headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match server.authenticator.identify(certificate.as_deref(), authorization, now) {
+    match server.authenticator.identify(certificate, authorization, now) {
         Identity::User(user) => Ok(user),
         Identity::Claims(claims) => resolve(server, &claims, now).await?.map_err(|error| {
             tracing::debug!(%error, "a service account token was refused");

@@ -36,14 +36,14 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
             let kind = VIRTUAL.iter().find(|virt| virt.plural == info.resource).map_or("", |virt| virt.kind);
             let version = format!("{}/v1", info.group);
             let body = body::decode(&parts.headers, &body, &version, kind)?.value;
-            return review(server, &info, &user, body, now).await;
+            return review(server, info, &user, body, now).await;
         }
-        return unknown(&types, &info);
+        return unknown(&types, info);
     };
     let call = Call {
         server,
-        info: &info,
-        query: &query,
+        info,
+        query,
         headers: &parts.headers,
         accepted,
         body,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// The time since a timestamp: `12s`, `5m3s`, `2d3h`; `<unknown>` where there is none.
-pub fn age(timestamp: &str, now: Timestamp) -> String {
+pub(crate) fn age(timestamp: &str, now: Timestamp) -> String {
     match timestamp.parse::<Timestamp>() {
         Ok(then) => human_duration(now.as_second().saturating_sub(then.as_second()) - partial(now, then)),
         Err(_) => "<unknown>".to_owned(),
@@ -16,7 +16,7 @@ fn partial(now: Timestamp, then: Timestamp) -> i64 {
 }
 
 /// A duration in seconds, in at most two units.
-pub fn human_duration(seconds: i64) -> String {
+fn human_duration(seconds: i64) -> String {
     let pair = |big: i64, unit: char, small: i64, small_unit: char| {
         if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{small_unit}") }
     };

@@ -9,7 +9,7 @@ use crate::metadata;
 
 /// The columns of one version of a custom resource.
 #[derive(Debug, Clone, Default)]
-pub struct Printer {
+pub(crate) struct Printer {
     definitions: Vec<Value>,
     columns: Vec<(String, JsonPath)>,
 }
@@ -17,7 +17,7 @@ pub struct Printer {
 impl Printer {
     /// Reads `additionalPrinterColumns`; without any there is a column with the age. The error is what Kubernetes says
     /// about a path it cannot read.
-    pub fn new(columns: &[Value]) -> Result<Self, String> {
+    pub(crate) fn new(columns: &[Value]) -> Result<Self, String> {
         let age = [json!({
             "name": "Age",
             "type": "date",
@@ -47,12 +47,12 @@ impl Printer {
     }
 
     /// The `columnDefinitions`.
-    pub fn definitions(&self) -> &[Value] {
+    pub(crate) fn definitions(&self) -> &[Value] {
         &self.definitions
     }
 
     /// The cells of one object.
-    pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+    pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let name = Value::from(metadata::name(object));
         let others = self.columns.iter().map(|(kind, path)| {
             let found = path.find(object);

@@ -17,7 +17,7 @@ use crate::response::Answer;
 const GENERATED_TRIES: usize = 8;
 
 /// Handles POST to a collection.
-pub async fn create(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let mut object = decode::object(call, &options)?;
     if !metadata::resource_version(&object).is_empty() {
@@ -43,7 +43,7 @@ fn place(call: &Call<'_>, object: &mut Value) -> Result<()> {
 }
 
 /// Admits and stores a decoded object.
-pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+pub(crate) async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
     if let Some(meta) = metadata::metadata_mut(&mut object) {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             meta.remove(field);
@@ -55,7 +55,7 @@ pub async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: Value) 
 }
 
 /// As [`insert`], for an object whose managed fields are settled.
-pub async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+pub(crate) async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
     admission::create(call, &mut object).await?;
     complete(call, &mut object);
     // held until the object is stored
@@ -73,15 +73,13 @@ async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Re
         validate(call, &object)?;
         call.kind.warnings(&object, None).into_iter().for_each(|text| call.warn(text));
         let name = metadata::name(&object).to_owned();
-        let mut stored_form = object.clone();
-        call.kind.on_write(&mut stored_form);
         if options.dry_run {
             if call.objects().get(&call.kind, call.namespace(), &name).await?.is_some() {
                 return Err(Failure::already_exists(&call.kind.group, &call.kind.plural, &name));
             }
             return call.present_value(201, object);
         }
-        match call.objects().create(&call.kind, call.namespace(), &name, &stored_form).await? {
+        match call.objects().create(&call.kind, call.namespace(), &name, &call.kind.stored_form(&object)).await? {
             Swap::Done(stored) => return call.present(201, &stored),
             Swap::Lost(_) if generated && attempt + 1 < GENERATED_TRIES => {}
             Swap::Lost(there) => return Err(taken(call, &name, there.as_ref())),
@@ -121,7 +119,7 @@ fn complete(call: &Call<'_>, object: &mut Value) {
 }
 
 /// Go leaves empty maps, lists and strings of metadata out.
-pub fn drop_empty(meta: &mut serde_json::Map<String, Value>) {
+pub(crate) fn drop_empty(meta: &mut serde_json::Map<String, Value>) {
     meta.retain(|_, value| match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),
@@ -148,7 +146,7 @@ fn validate(call: &Call<'_>, object: &Value) -> Result<()> {
 }
 
 /// Who owns the fields of this write.
-pub fn manager(call: &Call<'_>, options: &WriteOptions) -> String {
+pub(crate) fn manager(call: &Call<'_>, options: &WriteOptions) -> String {
     if !options.field_manager.is_empty() {
         return options.field_manager.clone();
     }
@@ -165,7 +163,7 @@ fn generate(prefix: &str) -> String {
 }
 
 /// The answer to a successful create of something that is not stored, such as a review.
-pub fn answered(object: &Value) -> Value {
+pub(crate) fn answered(object: &Value) -> Value {
     let mut object = object.clone();
     if object.get("metadata").is_none() {
         object["metadata"] = json!({});

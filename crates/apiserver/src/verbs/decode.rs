@@ -11,7 +11,7 @@ use crate::resource::ResourceType;
 use crate::{body, schema};
 
 /// Decodes and checks a body that should hold an object of the call's type.
-pub fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
+pub(crate) fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
     let kind = &call.kind;
     let decoded = body::decode(call.headers, &call.body, kind.api_version(), &kind.kind)?;
     let mut object = decoded.value;
@@ -28,7 +28,7 @@ pub fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
 }
 
 /// Checks what a patch made of an object; `refuse` words a refusal, given the object and the reason.
-pub fn patched(
+pub(crate) fn patched(
     call: &Call<'_>,
     options: &WriteOptions,
     mut object: Value,
@@ -71,7 +71,9 @@ fn known_fields(
     match options.field_validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            wrong.into_iter().for_each(|text| call.warn(text));
+            for text in wrong {
+                call.warn(text);
+            }
             Ok(())
         }
         FieldValidation::Strict => Err(format!("strict decoding error: {}", wrong.join(", "))),

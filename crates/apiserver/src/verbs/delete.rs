@@ -14,14 +14,14 @@ use crate::{body, time};
 
 const SWAP_TRIES: usize = 16;
 /// Dependents lose this owner before it goes.
-pub const ORPHAN: &str = "orphan";
+pub(crate) const ORPHAN: &str = "orphan";
 /// Dependents go before this owner.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Custom resources go before their definition.
-pub const CUSTOM_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const CUSTOM_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// What became of an object that was asked to go.
-pub enum Deletion {
+pub(crate) enum Deletion {
     /// It is gone.
     Gone(Stored),
     /// It is marked and waits for its finalizers or its grace period.
@@ -29,7 +29,7 @@ pub enum Deletion {
 }
 
 /// Handles DELETE of one object.
-pub async fn delete(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     let options = options(call)?;
     let current = call.current().await?;
     if options.dry_run {
@@ -65,11 +65,8 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions> {
 }
 
 fn answer(call: &Call<'_>, gone: &Stored) -> Result<Answer> {
-    let mut object = gone.value(&call.kind)?;
+    let object = gone.value(&call.kind)?;
     if call.kind.returns_deleted() {
-        if call.kind.is("", "pods") && metadata::deletion_timestamp(&object).is_none() {
-            set_deleted(&mut object["metadata"], 0, call.now);
-        }
         return call.present_value(200, object);
     }
     let mut details = json!({
@@ -85,7 +82,7 @@ fn answer(call: &Call<'_>, gone: &Stored) -> Result<Answer> {
 }
 
 /// Handles DELETE of a collection.
-pub async fn collection(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn collection(call: &Call<'_>) -> Result<Answer> {
     let options = options(call)?;
     let mut list_options = ListOptions::parse(call.query, false)?;
     list_options.resource_version = None;
@@ -122,7 +119,12 @@ pub async fn collection(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Removes the named object of the call's namespace.
-pub async fn remove(call: &Call<'_>, name: &str, options: &DeleteOptions, known: Option<Stored>) -> Result<Deletion> {
+pub(crate) async fn remove(
+    call: &Call<'_>,
+    name: &str,
+    options: &DeleteOptions,
+    known: Option<Stored>,
+) -> Result<Deletion> {
     remove_in(call, call.namespace(), name, options, known).await
 }
 
@@ -137,7 +139,7 @@ async fn remove_in(
 }
 
 /// Removes an object: the path of every deletion, by clients and by controllers.
-pub async fn remove_object(
+pub(crate) async fn remove_object(
     objects: &crate::objects::Objects,
     kind: &ResourceType,
     namespace: &str,
@@ -156,13 +158,22 @@ pub async fn remove_object(
         let object = stored.value(kind)?;
         check_preconditions(kind, options, &object)?;
         let swap = match mark(kind, &object, options, now) {
+            // watchers of a pod see that it goes before it is gone, as on a cluster
+            Plan::Remove if kind.is("", "pods") && metadata::deletion_timestamp(&object).is_none() => {
+                let mut marked = object;
+                set_deleted(&mut marked["metadata"], 0, now);
+                match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
+                    Swap::Done(marked) => Swap::Lost(Some(marked)),
+                    lost @ Swap::Lost(_) => lost,
+                }
+            }
             Plan::Remove => match objects.delete(kind, namespace, name, &stored).await? {
                 Swap::Done(gone) => return Ok(Deletion::Gone(gone)),
                 lost @ Swap::Lost(_) => lost,
             },
             Plan::Leave => return Ok(Deletion::Marked(stored)),
-            Plan::Mark(mut marked) => {
-                kind.on_write(&mut marked);
+            Plan::Mark(marked) => {
+                let marked = kind.stored_form(&marked);
                 match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
                     Swap::Done(now) => return Ok(Deletion::Marked(now)),
                     lost @ Swap::Lost(_) => lost,
@@ -295,7 +306,7 @@ fn has_namespace_finalizers(object: &Value) -> bool {
 }
 
 /// Whether an object that is marked has nothing left to wait for.
-pub fn is_finished(kind: &ResourceType, object: &Value) -> bool {
+pub(crate) fn is_finished(kind: &ResourceType, object: &Value) -> bool {
     metadata::deletion_timestamp(object).is_some()
         && metadata::finalizers(object).is_empty()
         && object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0

@@ -1,5 +1,7 @@
 //! Listing, page by page, at one revision.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -19,16 +21,18 @@ use crate::table;
 
 /// Keys read at once, so that a long list neither holds a read transaction long nor needs much memory twice.
 const CHUNK: usize = 500;
+/// How large the pieces of a long answer are, about.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Which objects of a collection are meant.
-pub struct Filter {
+pub(crate) struct Filter {
     labels: Labels,
     fields: Fields,
 }
 
 impl Filter {
     /// Reads both selectors and refuses what the type does not know.
-    pub fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
+    pub(crate) fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
         let labels = Labels::parse(&options.label_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
         let fields = Fields::parse(&options.field_selector).map_err(|why| Failure::bad_request(why.to_string()))?;
         if let Some(why) = call.kind.field_selector_error(&fields) {
@@ -38,23 +42,18 @@ impl Filter {
     }
 
     /// Everything passes.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// Whether an object passes.
-    pub fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
+    pub(crate) fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
         self.labels.matches(crate::metadata::labels(object)) && kind.is_selected(object, &self.fields)
-    }
-
-    /// The one name that can pass, if the field selector says so.
-    pub fn exact_name(&self) -> Option<&str> {
-        self.fields.exact("metadata.name")
     }
 }
 
 /// One page of a collection.
-pub struct Page {
+pub(crate) struct Page {
     /// The revision it is true for.
     pub revision: u64,
     /// Its objects.
@@ -72,10 +71,10 @@ struct Start {
 }
 
 /// Reads a page.
-pub async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Result<Page> {
+pub(crate) async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter) -> Result<Page> {
     let kind = &call.kind;
     let prefix = kind.key(call.namespace(), "");
-    let start = start(call, options, &prefix).await?;
+    let start = start(call, options, &prefix)?;
     let mut range = Range::prefix(prefix.clone());
     range.start = start.key;
     range.at = start.at;
@@ -119,7 +118,7 @@ fn after(key: &[u8]) -> Bytes {
     next.into()
 }
 
-async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result<Start> {
+fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result<Start> {
     if !options.continue_token.is_empty() {
         if options.resource_version.is_some_and(|version| version != 0) {
             return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));
@@ -130,15 +129,15 @@ async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result
     let at = match (options.resource_version, options.version_match) {
         (None | Some(0), _) => None,
         (Some(version), Some(VersionMatch::Exact)) => {
-            wait_for_revision(call, version).await?;
+            known_revision(call, version)?;
             Some(version)
         }
         (Some(version), None) if options.limit > 0 => {
-            wait_for_revision(call, version).await?;
+            known_revision(call, version)?;
             Some(version)
         }
         (Some(version), _) => {
-            wait_for_revision(call, version).await?;
+            known_revision(call, version)?;
             None
         }
     };
@@ -146,7 +145,7 @@ async fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result
 }
 
 /// A revision that has not happened yet is an error after Kubernetes' three seconds; ours is known at once.
-pub async fn wait_for_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
+pub(crate) fn known_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
     let current = call.objects().store().revision();
     if wanted <= current {
         return Ok(());
@@ -224,14 +223,15 @@ fn expired(error: thane_kv::Error, options: &ListOptions, prefix: &[u8], range: 
 }
 
 /// Answers a list.
-pub async fn list(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     let options = ListOptions::parse(call.query, false)?;
     let filter = Filter::parse(call, &options)?;
     let page = page(call, &options, &filter).await?;
     match call.accepted.view {
-        View::Full if call.accepted.encoding == Encoding::Json => Ok(response::json_bytes(200, render(call, &page)?)),
+        View::Full if call.accepted.encoding == Encoding::Json => answer(Pieces::new(call, page)),
         View::Full => {
-            let value: Value = serde_json::from_slice(&render(call, &page)?).map_err(Failure::internal)?;
+            let pieces = Pieces::new(call, page).collect::<Result<Vec<_>>>()?;
+            let value: Value = serde_json::from_slice(&pieces.concat()).map_err(Failure::internal)?;
             Ok(response::value(200, &value, call.accepted.encoding))
         }
         View::Metadata => Err(media::not_acceptable()),
@@ -261,24 +261,62 @@ fn metadata(call: &Call<'_>, page: &Page) -> Value {
     metadata
 }
 
-fn render(call: &Call<'_>, page: &Page) -> Result<Vec<u8>> {
-    let kind = &call.kind;
-    let mut out = Vec::with_capacity(512 + page.items.len() * 1024);
-    out.extend_from_slice(b"{\"kind\":");
-    append_json(&mut out, kind.list_kind.as_str());
-    out.extend_from_slice(b",\"apiVersion\":");
-    append_json(&mut out, kind.api_version());
-    out.extend_from_slice(b",\"metadata\":");
-    append_json(&mut out, &metadata(call, page));
-    out.extend_from_slice(b",\"items\":[");
-    for (index, item) in page.items.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        item.render(kind, kind.is_custom(), &mut out)?;
+/// A long list goes out piece by piece, so that its bytes are not in memory twice. One of a single piece, or with objects
+/// that have to be looked into (which may fail), is finished first.
+fn answer(mut pieces: Pieces) -> Result<Answer> {
+    if pieces.piece_bytes < usize::MAX {
+        return Ok(response::stream(futures::stream::iter(pieces.map_while(Result::ok))));
     }
-    out.extend_from_slice(b"]}");
-    Ok(out)
+    let whole = pieces.next().transpose()?.unwrap_or_default();
+    Ok(response::json_bytes(200, whole))
+}
+
+/// The bytes of a list as JSON, in pieces of about so many.
+struct Pieces {
+    kind: Arc<ResourceType>,
+    items: std::iter::Peekable<std::vec::IntoIter<Stored>>,
+    /// How the next piece begins; nothing once the list is closed.
+    next: Option<Vec<u8>>,
+    piece_bytes: usize,
+}
+
+impl Pieces {
+    fn new(call: &Call<'_>, page: Page) -> Self {
+        let kind = Arc::clone(&call.kind);
+        let whole = page.items.len() <= CHUNK || page.items.iter().any(|item| kind.changes_on_read(item.revision));
+        let piece_bytes = if whole { usize::MAX } else { PIECE_BYTES };
+        let mut head = Vec::with_capacity(PIECE_BYTES.min(512 + page.items.len() * 1024));
+        head.extend_from_slice(b"{\"kind\":");
+        append_json(&mut head, kind.list_kind.as_str());
+        head.extend_from_slice(b",\"apiVersion\":");
+        append_json(&mut head, kind.api_version());
+        head.extend_from_slice(b",\"metadata\":");
+        append_json(&mut head, &metadata(call, &page));
+        head.extend_from_slice(b",\"items\":[");
+        Self { kind, items: page.items.into_iter().peekable(), next: Some(head), piece_bytes }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Bytes>;
+
+    fn next(&mut self) -> Option<Result<Bytes>> {
+        let mut out = self.next.take()?;
+        while let Some(item) = self.items.next() {
+            if let Err(failure) = item.render(&self.kind, self.kind.is_custom(), &mut out) {
+                return Some(Err(failure));
+            }
+            if self.items.peek().is_some() {
+                out.push(b',');
+                if out.len() >= self.piece_bytes {
+                    self.next = Some(Vec::with_capacity(out.len()));
+                    return Some(Ok(out.into()));
+                }
+            }
+        }
+        out.extend_from_slice(b"]}");
+        Some(Ok(out.into()))
+    }
 }
 
 #[cfg(test)]

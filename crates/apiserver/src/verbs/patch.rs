@@ -12,7 +12,7 @@ use crate::response::Answer;
 use crate::{body, metadata, patch};
 
 /// Handles PATCH.
-pub async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
+pub(crate) async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "PatchOptions")?;
     let content = content(call)?;
     check_force(&options, content)?;

@@ -17,7 +17,7 @@ fn success(code: u16) -> Answer {
 }
 
 /// Handles POST of a Binding: the pod goes to that node, once.
-pub async fn bind(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn bind(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let binding = body::decode(call.headers, &call.body, "v1", "Binding")?.value;
     let target = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
@@ -60,7 +60,7 @@ fn scheduled(object: &mut Value, now: &str) {
 }
 
 /// Handles POST of an Eviction: a delete, since no disruption budgets are kept here.
-pub async fn evict(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn evict(call: &Call<'_>) -> Result<Answer> {
     let eviction = body::decode(call.headers, &call.body, "policy/v1", "Eviction")?.value;
     let name = metadata::name(&eviction);
     if !name.is_empty() && name != call.info.name {

@@ -12,13 +12,13 @@ use crate::response::{self, Answer};
 use crate::{body, media, metadata, patch};
 
 /// Handles GET.
-pub async fn get(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
+pub(crate) async fn get(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
     let object = call.current().await?.value(&call.kind)?;
     Ok(response::value(200, &scale_of(&object, paths)?, call.accepted.encoding))
 }
 
 /// Handles PUT and PATCH.
-pub async fn write(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
+pub(crate) async fn write(call: &Call<'_>, paths: &Scale) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
     let answer = change(call, Part::Scale, &options, |old| {
         let old = old.ok_or_else(|| call.not_found())?;

@@ -20,7 +20,7 @@ const SWAP_TRIES: usize = 16;
 
 /// Which part of the object a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// All but status (where status has its own path).
     Main,
     /// Status alone.
@@ -34,15 +34,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// The part a subresource stands for.
-    pub fn of(subresource: &str) -> Self {
-        match subresource {
-            "status" => Self::Status,
-            "finalize" => Self::Finalize,
-            _ => Self::Main,
-        }
-    }
-
     fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -55,7 +46,7 @@ impl Part {
 }
 
 /// A new state, and whether its managed fields are already settled (by server-side apply).
-pub struct Change {
+pub(crate) struct Change {
     /// The object as it should be.
     pub object: Value,
     /// Server-side apply has written managedFields.
@@ -63,7 +54,7 @@ pub struct Change {
 }
 
 /// Handles PUT.
-pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
+pub(crate) async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
     let mut object = decode::object(call, &options)?;
     let name = metadata::name(&object);
@@ -94,7 +85,7 @@ pub async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
 
 /// Reads the object, changes it, checks it, and swaps it in; tries again when another write came first and the
 /// change does not insist on a revision.
-pub async fn change(
+pub(crate) async fn change(
     call: &Call<'_>,
     part: Part,
     options: &WriteOptions,
@@ -104,12 +95,11 @@ pub async fn change(
     for _ in 0..SWAP_TRIES {
         let Some(stored) = current else { return create_instead(call, part, options, &make).await };
         let old = stored.value(&call.kind)?;
-        let made = make(Some(&old))?;
-        let insists = insists_on_version(call, &made.object, &old)?;
+        let wanted = make(Some(&old))?;
+        let insists = insists_on_version(call, &wanted.object, &old)?;
         // the claim is held until the object is stored
-        let (object, _claim) = settle(call, part, options, made, &old).await?;
-        let mut stored_form = object.clone();
-        call.kind.on_write(&mut stored_form);
+        let (object, _claim) = settle(call, part, options, wanted, &old).await?;
+        let stored_form = call.kind.stored_form(&object);
         if stored.holds(&stored_form) {
             return call.present(200, &stored);
         }
@@ -142,6 +132,12 @@ async fn swap(call: &Call<'_>, stored: &Stored, object: &Value, stored_form: &Va
 
 /// Whether the change names the revision it is based on; refuses one that names another.
 fn insists_on_version(call: &Call<'_>, object: &Value, old: &Value) -> Result<bool> {
+    let uid = metadata::uid(object);
+    if !uid.is_empty() && uid != metadata::uid(old) && call.info.verb != "patch" {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
+        return Err(Failure::conflict(&call.kind.group, &call.kind.plural, &call.info.name, &why));
+    }
     let wanted = metadata::resource_version(object);
     if wanted.is_empty() || wanted == "0" {
         if call.info.verb == "update" && call.kind.needs_version_on_update() {
@@ -173,12 +169,6 @@ async fn settle<'a>(
 ) -> Result<(Value, Option<Claim<'a>>)> {
     let Change { mut object, applied } = made;
     let kind = &call.kind;
-    let uid = metadata::uid(&object);
-    if !uid.is_empty() && uid != metadata::uid(old) && call.info.verb != "patch" {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", metadata::uid(old));
-        return Err(Failure::conflict(&kind.group, &kind.plural, &call.info.name, &why));
-    }
     if part == Part::Scale {
         let replicas = kind.scale.as_ref().map(|scale| scale.spec_replicas.join(".")).unwrap_or_default();
         track_scale(kind.api_version(), old, &mut object, &replicas, &manager(call, options));

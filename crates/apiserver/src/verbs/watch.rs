@@ -23,7 +23,7 @@ use crate::server::Inner;
 use crate::table;
 
 /// How often a quiet watch tells its client how far it is.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// A bookmark goes out this long before a watch ends, so that the client resumes from there.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lives that does not say; the client opens the next one.
@@ -32,7 +32,7 @@ const LIFE_MIN_SECONDS: u64 = 1800;
 const CHUNK: usize = 500;
 
 /// Handles a watch.
-pub async fn watch(call: &Call<'_>) -> Result<Answer> {
+pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let mut options = ListOptions::parse(call.query, true)?;
     let filter = Filter::parse(call, &options)?;
     let place = call.server.inflight.watch()?;

@@ -41,6 +41,7 @@ impl Cluster {
             authenticator: thane_apiserver::authn::Authenticator::default(),
             encryption: thane_apiserver::encryption::Encryption::default(),
             audit: None,
+            readiness: thane_runtime::readiness::Readiness::default(),
             options: Options::default(),
         };
         let server = ApiServer::start(parts, &tasks).await.unwrap();

@@ -192,10 +192,12 @@ async fn authorities_and_a_callers_own_certificate_are_followed_too() {
     let files = ClientFiles { ca: roots, identity: Some(client_paths.clone()) };
     let (client, mut client_reloads) = ClientTls::from_files(files, ClientOptions::default(), &tasks).unwrap();
     assert!(accepted(&server, &client).await.is_err());
+    assert!(server.clients().unwrap().verify(&client_identity(&foreign).cert_pem, now()).is_err());
 
     std::fs::write(&bundle, format!("{}{}", ours.cert_pem(), foreign.cert_pem())).unwrap();
     assert!(server_reloads.wait_until(|attempts| attempts.taken >= 1).await);
     assert_eq!(accepted(&server, &client).await, Ok(Some("caller".to_owned())));
+    server.clients().unwrap().verify(&client_identity(&foreign).cert_pem, now()).unwrap();
 
     save(&client_paths, &ours.issue(&Request::agent("renamed"), now(), DAY).unwrap()).unwrap();
     assert!(client_reloads.wait_until(|attempts| attempts.taken >= 1).await);

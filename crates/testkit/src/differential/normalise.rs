@@ -174,8 +174,7 @@ fn sorted_values(text: &str) -> String {
 pub(crate) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let fields: BTreeMap<String, Value> =
-                fields.into_iter().map(|(key, field)| (key, sorted(field))).collect();
+            let fields: BTreeMap<String, Value> = fields.into_iter().map(|(key, field)| (key, sorted(field))).collect();
             Value::Object(fields.into_iter().collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
@@ -259,7 +258,10 @@ mod tests {
     #[test]
     fn sorts_fields_in_quoted_objects() {
         let check = |text: &str, expected: &str| assert_eq!(sorted_values(text), expected);
-        check(r#"a: Invalid value: {"b":1,"a":[{"d":1,"c":2}]}: no"#, r#"a: Invalid value: {"a":[{"c":2,"d":1}],"b":1}: no"#);
+        check(
+            r#"a: Invalid value: {"b":1,"a":[{"d":1,"c":2}]}: no"#,
+            r#"a: Invalid value: {"a":[{"c":2,"d":1}],"b":1}: no"#,
+        );
         check(r#"Invalid value: "{\"b\":1,\"a\":2}": no"#, r#"Invalid value: "{\"a\":2,\"b\":1}": no"#);
         check(r#"Invalid value: "{": no, Invalid value: 7: no"#, r#"Invalid value: "{": no, Invalid value: 7: no"#);
         check("Invalid value: map[a:b]: no", "Invalid value: map[a:b]: no");

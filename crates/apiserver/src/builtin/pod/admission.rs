@@ -30,7 +30,7 @@ pub(super) fn tolerations(pod: &mut Value) {
 
 /// Why a new pod may not have the priority it asks for, after `pods "x" is forbidden: `; asked before
 /// [`crate::builtin::Strategy::prepare_create`].
-pub fn priority_refusal(pod: &Value) -> Option<String> {
+pub(crate) fn priority_refusal(pod: &Value) -> Option<String> {
     let class = text(pod, "/spec/priorityClassName");
     if !matches!(class, "" | "system-cluster-critical" | "system-node-critical") {
         return Some(format!("no PriorityClass with name {class} was found"));
@@ -69,7 +69,7 @@ pub(super) fn priority(pod: &mut Value) {
 }
 
 /// The name of the service account a pod runs as.
-pub fn service_account_name(pod: &Value) -> &str {
+pub(crate) fn service_account_name(pod: &Value) -> &str {
     match text(pod, "/spec/serviceAccountName") {
         "" => "default",
         name => name,
@@ -77,13 +77,13 @@ pub fn service_account_name(pod: &Value) -> &str {
 }
 
 /// Whether a pod belongs to a node and not to the cluster, so that it gets no service account.
-pub fn is_mirror(pod: &Value) -> bool {
+pub(crate) fn is_mirror(pod: &Value) -> bool {
     crate::metadata::annotation(pod, "kubernetes.io/config.mirror").is_some()
 }
 
 /// Runs a pod as a service account: its name, its pull secrets, and a mounted token unless either says no. `suffix` is
 /// five random letters for the name of the volume.
-pub fn service_account(pod: &mut Value, account: &Value, suffix: &str) {
+pub(crate) fn service_account(pod: &mut Value, account: &Value, suffix: &str) {
     let name = service_account_name(pod).to_owned();
     let secrets = present(account, "/imagePullSecrets").cloned();
     let Some(spec) = map_mut(pod, "spec") else { return };
@@ -180,7 +180,7 @@ mod tests {
         };
         let pod = |spec: Value| {
             let mut pod = json!({"spec": {"containers": [{"name": "a"}]}});
-            json_patch::merge(&mut pod["spec"], &spec);
+            pod["spec"] = crate::patch::merge::apply(&pod["spec"], &spec, true).unwrap();
             pod
         };
         assert!(mounted(pod(json!({})), json!({})));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::access::{each_mut, fill, fill_number, fill_text, flag, items, map_mut, text};
+use super::super::access::{align, each_mut, fill, fill_number, fill_text, flag, items, map_mut, text};
 use super::super::tidy::tidy;
 use super::resources::{canonicalise_lists, canonicalise_map};
 use crate::quantity::Quantity;
@@ -50,13 +50,7 @@ fn spec(object: &mut Value) {
 
 fn status(object: &mut Value) {
     let Some(status) = map_mut(object, "status") else { return };
-    for (single, many) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
-        let first = status.get(single).and_then(Value::as_str).filter(|ip| !ip.is_empty()).map(str::to_owned);
-        let none = status.get(many).and_then(Value::as_array).is_none_or(Vec::is_empty);
-        if let Some(first) = first.filter(|_| none && single == "podIP") {
-            status.insert(many.to_owned(), json!([{"ip": first}]));
-        }
-    }
+    align(status, "podIP", "podIPs", |ip| json!({ "ip": ip }), "/ip");
     for condition in each_mut(object, "/status/conditions") {
         fill(condition, "lastProbeTime", Value::Null);
         fill(condition, "lastTransitionTime", Value::Null);

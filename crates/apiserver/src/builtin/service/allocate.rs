@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::field::{FieldError, Path};
 
 /// First and last node port.
-pub const NODE_PORTS: (u16, u16) = (30000, 32767);
+pub(crate) const NODE_PORTS: (u16, u16) = (30000, 32767);
 
 /// A free address of the range, looked for from `start` on, or `None` when all are used.
-pub fn address(range: Ipv4Net, used: &BTreeSet<Ipv4Addr>, start: u32) -> Option<Ipv4Addr> {
+pub(crate) fn address(range: Ipv4Net, used: &BTreeSet<Ipv4Addr>, start: u32) -> Option<Ipv4Addr> {
     let (first, last) = bounds(range)?;
     let count = u64::from(last - first) + 1;
     (0..count.min(used.len() as u64 + 1)).find_map(|step| {
@@ -23,7 +23,7 @@ pub fn address(range: Ipv4Net, used: &BTreeSet<Ipv4Addr>, start: u32) -> Option<
 }
 
 /// What is wrong with an address a client asks for.
-pub fn address_error(
+pub(crate) fn address_error(
     range: Ipv4Net,
     used: &BTreeSet<Ipv4Addr>,
     wanted: &str,
@@ -48,14 +48,14 @@ pub fn address_error(
 }
 
 /// A free node port, looked for from `start` on, or `None` when all are used.
-pub fn node_port(used: &BTreeSet<u16>, start: u16) -> Option<u16> {
+pub(crate) fn node_port(used: &BTreeSet<u16>, start: u16) -> Option<u16> {
     let (first, last) = NODE_PORTS;
     let count = last - first + 1;
     (0..count).map(|step| first + (start % count + step) % count).find(|port| !used.contains(port))
 }
 
 /// What is wrong with a node port a client asks for.
-pub fn node_port_error(used: &BTreeSet<u16>, wanted: i64, path: &Path) -> Option<FieldError> {
+pub(crate) fn node_port_error(used: &BTreeSet<u16>, wanted: i64, path: &Path) -> Option<FieldError> {
     let (first, last) = NODE_PORTS;
     match u16::try_from(wanted).ok().filter(|port| (first..=last).contains(port)) {
         None => Some(FieldError::invalid(

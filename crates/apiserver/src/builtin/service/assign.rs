@@ -13,7 +13,7 @@ use crate::field::{FieldError, Path};
 
 /// What may be given out, and what the other services have.
 #[derive(Debug, Clone, Copy)]
-pub struct Pool<'a> {
+pub(crate) struct Pool<'a> {
     /// Where cluster addresses come from.
     pub range: Ipv4Net,
     /// Addresses of other services.
@@ -26,7 +26,7 @@ pub struct Pool<'a> {
 
 /// Why a service cannot have what it needs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Error {
+pub(crate) enum Error {
     /// It asks for something it cannot get. Kubernetes then tells nothing else that is wrong.
     Invalid(Vec<FieldError>),
     /// Nothing is left; an internal error in the words of Kubernetes.
@@ -34,7 +34,7 @@ pub enum Error {
 }
 
 /// Fills in cluster address, node ports and health check port.
-pub fn assign(service: &mut Value, old: Option<&Value>, pool: &Pool<'_>) -> Result<(), Error> {
+pub(crate) fn assign(service: &mut Value, old: Option<&Value>, pool: &Pool<'_>) -> Result<(), Error> {
     if needs_address(service) {
         let wrong = validate::addresses(service);
         let wrong = if wrong.is_empty() { family_errors(service) } else { wrong };

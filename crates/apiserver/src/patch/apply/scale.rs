@@ -8,7 +8,7 @@ use crate::patch::managed::{Managed, Owned};
 /// Keeps `managedFields` of an object whose replicas were changed through `/scale`. `replicas` is the path from its
 /// definition, such as `.spec.replicas`. As in Kubernetes, who scales what nobody owned does not come to own it, and the
 /// entry has no time.
-pub fn track_scale(api_version: &str, old: &Value, new: &mut Value, replicas: &str, manager: &str) {
+pub(crate) fn track_scale(api_version: &str, old: &Value, new: &mut Value, replicas: &str, manager: &str) {
     let names = replicas.split('.').filter(|name| !name.is_empty()).collect::<Vec<_>>();
     let Ok(mut ledger) = Managed::decode(old) else { return };
     let value = |object: &Value| names.iter().try_fold(object, |at, name| at.get(name)).cloned();

@@ -1,11 +1,12 @@
 //! Field ownership for writes that are not applies.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Target, owners};
+use super::{Target, owners, zero};
 use crate::patch::fields::FieldSet;
 use crate::patch::managed::{self, Managed, Owned, identity};
 use crate::patch::typed::validate;
@@ -17,7 +18,7 @@ const UPDATE_MANAGERS_MAX: usize = 10;
 ///
 /// `new` must be decoded and defaulted, and not yet changed by admission. Nothing about `managedFields` in a request is
 /// an error: what cannot be used is ignored, as in Kubernetes.
-pub fn track_update(target: &Target<'_>, old: Option<&Value>, new: &mut Value, manager: &str, now: Timestamp) {
+pub(crate) fn track_update(target: &Target<'_>, old: Option<&Value>, new: &mut Value, manager: &str, now: Timestamp) {
     let mut ledger = current(target, old, new);
     managed::strip(new);
     tidy_metadata(new);
@@ -110,39 +111,42 @@ pub(super) fn update_owners(
 
 /// A built-in object with what its Go type always shows, so that leaving it out is no change.
 fn with_zeros(target: &Target<'_>, object: &Value) -> Value {
-    fn fill(object: &mut Value, zero: Value) {
+    fn fill(object: &mut Value, zero: &Value) {
         let (Some(fields), Value::Object(zeros)) = (object.as_object_mut(), zero) else { return };
         for (name, zero) in zeros {
-            match fields.get_mut(&name) {
+            match fields.get_mut(name) {
                 Some(value) => fill(value, zero),
-                None => drop(fields.insert(name, zero)),
+                None => drop(fields.insert(name.clone(), zero.clone())),
             }
         }
     }
     let mut out = object.clone();
     if target.builtin {
-        fill(&mut out, target.zero());
+        fill(&mut out, zero::zero(target.api_version, target.kind));
     }
     out
 }
 
 /// What every object has belongs to nobody.
 pub(super) fn strip_meta(ledger: &mut Managed, key: &str) {
+    static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
+        FieldSet::of(&[
+            "apiVersion",
+            "kind",
+            "metadata",
+            "metadata.name",
+            "metadata.namespace",
+            "metadata.creationTimestamp",
+            "metadata.selfLink",
+            "metadata.uid",
+            "metadata.clusterName",
+            "metadata.generation",
+            "metadata.managedFields",
+            "metadata.resourceVersion",
+        ])
+    });
     let Some(owned) = ledger.owners.get_mut(key) else { return };
-    owned.set = owned.set.difference(&FieldSet::of(&[
-        "apiVersion",
-        "kind",
-        "metadata",
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.creationTimestamp",
-        "metadata.selfLink",
-        "metadata.uid",
-        "metadata.clusterName",
-        "metadata.generation",
-        "metadata.managedFields",
-        "metadata.resourceVersion",
-    ]));
+    owned.set = owned.set.difference(&NOBODYS);
     if owned.set.is_empty() {
         ledger.owners.remove(key);
     }
@@ -191,5 +195,5 @@ fn cap(ledger: &mut Managed) {
 
 /// A time as `managedFields` has it.
 pub(super) fn stamp(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    crate::time::seconds(now)
 }

@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 /// One step of a path.
 #[derive(Debug, Clone)]
-pub enum Element {
+pub(crate) enum Element {
     /// A field of an object or an entry of a map: `f:name`.
     Field(String),
     /// The item of a list whose fields have these values, sorted by name: `k:{"name":"a"}`.
@@ -21,7 +21,7 @@ pub enum Element {
 
 impl Element {
     /// A key from its fields, in any order.
-    pub fn key(mut fields: Vec<(String, Value)>) -> Self {
+    pub(crate) fn key(mut fields: Vec<(String, Value)>) -> Self {
         fields.sort_by(|a, b| a.0.cmp(&b.0));
         Self::Key(fields)
     }

@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 256;
 
 impl FieldSet {
     /// The `fieldsV1` object.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         Value::Object(self.emit(false))
     }
 
@@ -32,7 +32,7 @@ impl FieldSet {
     }
 
     /// Reads a `fieldsV1` object; path elements of unknown types are passed over, as Kubernetes does.
-    pub fn from_json(json: &Value) -> Result<Self, String> {
+    pub(crate) fn from_json(json: &Value) -> Result<Self, String> {
         Ok(read(json, 0)?.0.unwrap_or_default())
     }
 }

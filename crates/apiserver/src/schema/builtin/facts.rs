@@ -9,7 +9,7 @@ use crate::schema::node::{ListType, MapType};
 
 /// What is known of a definition or a field beyond its shape.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Fact {
+pub(crate) struct Fact {
     /// How a list merges.
     pub list_type: ListType,
     /// How a map merges.

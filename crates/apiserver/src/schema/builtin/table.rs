@@ -52,6 +52,7 @@ static TABLE: [(&str, Generate); 30] = [
     ("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", generate::<meta::ListMeta>),
 ];
 
+#[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }

@@ -17,17 +17,17 @@ const OBJECT_BUDGET: u64 = 10_000_000;
 const MESSAGE_MAX: usize = 5 * 1024;
 
 /// Whether a node or one below it has rules.
-pub fn has_rules(schema: &Schema) -> bool {
+pub(crate) fn has_rules(schema: &Schema) -> bool {
     schema.rules.as_ref().is_some_and(|rules| rules.validations_below || !rules.validations.is_empty())
 }
 
 /// What the rules say of an object; `old` is what it was before, if there was one.
-pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     validate_at(schema, value, old, &Path::root())
 }
 
 /// The same for a value found at a path.
-pub fn validate_at(schema: &Schema, value: &Value, old: Option<&Value>, path: &Path) -> Vec<FieldError> {
+pub(crate) fn validate_at(schema: &Schema, value: &Value, old: Option<&Value>, path: &Path) -> Vec<FieldError> {
     let mut walk = Walk { errors: Vec::new(), left: OBJECT_BUDGET };
     let _ = walk.node(schema, value, Old { value: old, unchanged: false }, path);
     walk.errors

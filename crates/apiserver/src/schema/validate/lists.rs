@@ -77,7 +77,7 @@ pub(super) fn has_duplicates(items: &[Value]) -> bool {
 }
 
 /// The item of `before` that has the same keys as `item`; absent keys count as their default.
-pub fn correlate<'a>(schema: &Schema, keys: &[String], item: &Value, before: &'a [Value]) -> Option<&'a Value> {
+pub(crate) fn correlate<'a>(schema: &Schema, keys: &[String], item: &Value, before: &'a [Value]) -> Option<&'a Value> {
     let keyed = |item: &Value| -> Option<Vec<Value>> {
         let map = item.as_object()?;
         keys.iter()

@@ -132,7 +132,13 @@ pub(super) fn number(rules: Option<&Rules>, number: &Number, path: &str) -> Foun
         && !is_multiple(number, factor)
     {
         let shown = shown(number, factor);
-        found.add(Flaw::invalid(path, number.clone(), &format!("should be a multiple of {shown}")));
+        found.add(if !number.is_f64() && cut(factor) <= 0 {
+            // the factor was cut to a whole number, and it is what is shown as wrong
+            let text = format!("factor MultipleOf declared for {path} must be positive: {shown}");
+            Flaw::new(path, Problem::Invalid(cut(factor).into()), text)
+        } else {
+            Flaw::invalid(path, number.clone(), &format!("should be a multiple of {shown}"))
+        });
     }
     let order = |bound: f64| compare(number, bound);
     if let Some(min) = rules.minimum {

@@ -1,0 +1,26 @@
+use super::*;
+
+#[test]
+fn duplicates_are_found_and_the_last_wins() {
+    let decoded = json(br#"{"a":{"b":1,"b":2},"l":[{"x":1,"x":3}]}"#).unwrap();
+    assert_eq!(decoded.value["a"]["b"], 2);
+    assert_eq!(decoded.duplicates, ["duplicate field \"a.b\"", "duplicate field \"l[0].x\""]);
+}
+
+#[test]
+fn bad_json_is_refused() {
+    for text in ["", "{", "[", "nope", "{\"a\":}", "{\"a\":1}x", "\u{feff}{}"] {
+        assert!(json(text.as_bytes()).is_err(), "{text:?}");
+    }
+    assert_eq!(json(b"{\"a\":\"\xff\"}").unwrap().value["a"], "\u{fffd}");
+    assert!(json("[".repeat(100_000).as_bytes()).is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn equals_plain_parsing(text in "[\\[\\]{}\":,a-c0-9 .ntruefals]*") {
+        let ours = json(text.as_bytes()).ok().map(|decoded| decoded.value);
+        let plain = serde_json::from_str::<Value>(&text).ok();
+        proptest::prop_assert_eq!(ours, plain);
+    }
+}

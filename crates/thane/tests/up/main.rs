@@ -1,0 +1,13 @@
+//! `thane up` as people run it: what it writes, what it survives, what it refuses.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../support/place.rs"]
+mod place;
+
+mod commands;
+mod crash;
+mod refusals;
+mod restart;
+mod running;
+mod secrets;
