@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Resource;
+use super::{Resource, Source};
 
 const JSON: &str = "application/json";
+/// How an object can be patched; the last way only if it is of a built-in kind.
 const PATCHES: [&str; 4] = [
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -172,11 +173,16 @@ fn item(resource: &Resource<'_>, definition: &str, scope: &[Value]) -> Value {
         body: Some(content(&[JSON], definition)),
         answer: definition,
     };
+    let patches = match resource.schema {
+        Source::Builtin(_) => &PATCHES[..],
+        // kubectl would choose the last, and be refused
+        Source::Custom(_) => &PATCHES[..3],
+    };
     let patch = Operation {
         action: "patch",
         description: format!("partially update the specified {kind}"),
         parameters: writing().into_iter().chain([query("force", "boolean")]).collect(),
-        body: Some(content(&PATCHES, "io.k8s.apimachinery.pkg.apis.meta.v1.Patch")),
+        body: Some(content(patches, "io.k8s.apimachinery.pkg.apis.meta.v1.Patch")),
         answer: definition,
     };
     json!({

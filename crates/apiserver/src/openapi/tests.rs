@@ -103,3 +103,35 @@ fn the_index_leads_to_documents_by_hash() {
     assert_eq!(index["paths"]["api/v1"]["serverRelativeURL"], format!("/openapi/v3/api/v1?hash={hash}"));
     assert_eq!(hash.len(), 128);
 }
+
+/// kubectl apply sends the strongest kind of patch it finds here.
+#[test]
+fn only_built_in_kinds_merge_strategically() {
+    let check = |resource: Resource<'_>, path: &str, expected: bool| {
+        let document = parsed(&[resource]);
+        let content = &document["paths"][path]["patch"]["requestBody"]["content"];
+        assert!(content.get("application/merge-patch+json").is_some(), "{document}");
+        assert_eq!(content.get("application/strategic-merge-patch+json").is_some(), expected);
+    };
+    check(pods(), "/api/v1/namespaces/{namespace}/pods/{name}", true);
+    let toy = Resource {
+        group: "example.com",
+        kind: "Toy",
+        list_kind: "ToyList",
+        plural: "toys",
+        schema: Source::Custom(None),
+        ..pods()
+    };
+    check(toy, "/apis/example.com/v1/namespaces/{namespace}/toys/{name}", false);
+}
+
+/// kubectl reads the second version as protobuf; these are the fields of `openapi.v2.Document`.
+#[test]
+fn the_second_version_is_a_document_without_schemas() {
+    let bytes = legacy(true);
+    let info = &bytes[7..7 + usize::from(bytes[6])];
+    assert_eq!((&bytes[..5], bytes[5]), (&b"\x0a\x032.0"[..], 0x12));
+    assert_eq!(info, b"\x0a\x0aKubernetes\x12\x041.34");
+    assert_eq!(&bytes[7 + info.len()..], b"\x42\x00");
+    assert!(serde_json::from_slice::<Value>(&legacy(false)).is_ok());
+}
