@@ -93,11 +93,8 @@ mod tests {
     fn a_certificate_is_its_user_between_its_dates() {
         let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let day = Duration::from_secs(24 * 3600);
-        let subject = Subject {
-            common_name: "ann".into(),
-            organization: Some("builders".into()),
-            organizational_unit: None,
-        };
+        let subject =
+            Subject { common_name: "ann".into(), organization: Some("builders".into()), organizational_unit: None };
         let authority = Authority::create("test", made, 30 * day).unwrap();
         let identity = authority.issue(&Request::client(subject), made, 10 * day).unwrap();
         let der = CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).unwrap();
