@@ -44,6 +44,16 @@ pub(crate) struct Stored {
     stale: bool,
 }
 
+/// An object to be stored.
+pub(crate) struct New {
+    /// Its type.
+    pub kind: Arc<ResourceType>,
+    /// Where; empty for cluster-wide objects.
+    pub namespace: String,
+    /// The object itself, complete.
+    pub object: Value,
+}
+
 /// What became of a compare-and-swap.
 #[derive(Debug)]
 pub(crate) enum Swap {
@@ -148,6 +158,26 @@ impl Objects {
     ) -> Result<Swap> {
         let key = kind.key(namespace, name);
         let json = encode(object);
+        let put = self.put(kind, &key, &json, self.lease(kind).await?)?;
+        match self.swap(kind, key, revision, put).await? {
+            Ok(revision) => Ok(Swap::Done(Stored { revision, json, stale: false })),
+            Err(current) => Ok(Swap::Lost(current)),
+        }
+    }
+
+    /// Stores several new objects at one revision; none of them, and `false`, if a name is taken.
+    pub(crate) async fn create_all(&self, objects: &[New]) -> Result<bool> {
+        let (mut compares, mut mutations) = (Vec::new(), Vec::new());
+        for New { kind, namespace, object } in objects {
+            let key = kind.key(namespace, crate::metadata::name(object));
+            mutations.push(self.put(kind, &key, &encode(&kind.stored_form(object)), None)?);
+            compares.push(Compare::ModRevision(key, 0));
+        }
+        let outcome = self.store.txn(Txn { compares, mutations }).await.map_err(storage_failure)?;
+        Ok(matches!(outcome, TxnOutcome::Committed { .. }))
+    }
+
+    fn put(&self, kind: &ResourceType, key: &Bytes, json: &Bytes, lease: Option<LeaseId>) -> Result<Mutation> {
         if json.len() > self.object_bytes_max {
             return Err(Failure::new(
                 413,
@@ -156,15 +186,11 @@ impl Objects {
             ));
         }
         let value = if kind.is_secret() {
-            self.encryption.seal(&key, json.clone()).map_err(Failure::internal)?
+            self.encryption.seal(key, json.clone()).map_err(Failure::internal)?
         } else {
             json.clone()
         };
-        let put = Mutation::Put { key: key.clone(), value, lease: self.lease(kind).await? };
-        match self.swap(kind, key, revision, put).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, json, stale: false })),
-            Err(current) => Ok(Swap::Lost(current)),
-        }
+        Ok(Mutation::Put { key: key.clone(), value, lease })
     }
 
     /// Removes the state at `revision`.

@@ -67,12 +67,17 @@ pub(super) async fn ensure(server: &Inner, kind: &ResourceType, namespace: &str,
     if server.objects.get(kind, namespace, &name).await?.is_some() {
         return Ok(false);
     }
-    kind.default(&mut object);
-    kind.prepare_create(&mut object);
+    complete(server, kind, namespace, &mut object);
+    Ok(matches!(server.objects.create(kind, namespace, &name, &object).await?, Swap::Done(_)))
+}
+
+/// Gives a new object its defaults and the metadata the server sets.
+pub(super) fn complete(server: &Inner, kind: &ResourceType, namespace: &str, object: &mut Value) {
+    kind.default(object);
+    kind.prepare_create(object);
     object["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
     object["metadata"]["creationTimestamp"] = crate::time::seconds(server.clock.now()).into();
     if !namespace.is_empty() {
         object["metadata"]["namespace"] = namespace.into();
     }
-    Ok(matches!(server.objects.create(kind, namespace, &name, &object).await?, Swap::Done(_)))
 }

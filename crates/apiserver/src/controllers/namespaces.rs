@@ -51,6 +51,20 @@ pub(super) fn take(change: &Change, going: &mut BTreeSet<String>, queue: &mut Qu
     }
 }
 
+/// The account pods run as that name none.
+pub(super) fn default_account() -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
+}
+
+/// What pods trust this server by.
+pub(super) fn root_ca(server: &Inner) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}},
+        "data": {"ca.crt": server.options.ca_pem},
+    })
+}
+
 /// Creates what every namespace has.
 pub(super) async fn defaults(server: &Inner, namespace: &str) -> Result<()> {
     let kind = server.catalog.builtin("", "namespaces");
@@ -59,14 +73,9 @@ pub(super) async fn defaults(server: &Inner, namespace: &str) -> Result<()> {
         return Ok(());
     }
     let accounts = server.catalog.builtin("", "serviceaccounts");
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    ensure(server, &accounts, namespace, account).await?;
+    ensure(server, &accounts, namespace, default_account()).await?;
     let maps = server.catalog.builtin("", "configmaps");
-    let map = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}},
-        "data": {"ca.crt": server.options.ca_pem},
-    });
+    let map = root_ca(server);
     if !ensure(server, &maps, namespace, map.clone()).await? {
         edit(server, &maps, namespace, ROOT_CA, |object| {
             let stale = object["data"] != map["data"];

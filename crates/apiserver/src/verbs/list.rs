@@ -321,7 +321,39 @@ impl Iterator for Pieces {
 
 #[cfg(test)]
 mod tests {
+    use thane_kv::{Entry, MemoryOptions, MemoryStore};
+
     use super::*;
+    use crate::catalog::Catalog;
+    use crate::encryption::Encryption;
+    use crate::objects::Objects;
+
+    #[test]
+    fn pieces_make_up_the_whole() {
+        let kind = Catalog::default().builtin("", "configmaps");
+        let store = MemoryStore::new(MemoryOptions::default());
+        let objects = Objects::new(store, Arc::new(Encryption::default()), 1024);
+        let entry = |name: &str, mod_revision| Entry {
+            key: kind.key("ns", name),
+            value: format!(r#"{{"metadata":{{"name":"{name}"}}}}"#).into(),
+            create_revision: 1,
+            mod_revision,
+            version: 1,
+            lease: None,
+        };
+        let items: Vec<Stored> =
+            ["a", "b", "c"].iter().zip(1..).map(|(name, at)| objects.open(&kind, &entry(name, at)).unwrap()).collect();
+        let whole = ["a", "b", "c"].iter().zip(1..);
+        let whole = whole.map(|(name, at)| format!(r#"{{"metadata":{{"resourceVersion":"{at}","name":"{name}"}}}}"#));
+        let whole = format!("[{}]}}", whole.collect::<Vec<_>>().join(","));
+        for (piece_bytes, count) in [(1, 3), (60, 2), (usize::MAX, 1)] {
+            let items = items.clone().into_iter().peekable();
+            let pieces = Pieces { kind: Arc::clone(&kind), items, next: Some(b"[".to_vec()), piece_bytes };
+            let pieces = pieces.collect::<Result<Vec<_>>>().unwrap();
+            assert_eq!(pieces.len(), count, "pieces of {piece_bytes}");
+            assert_eq!(pieces.concat(), whole.as_bytes());
+        }
+    }
 
     #[test]
     fn tokens_round_trip_and_foreign_ones_are_refused() {

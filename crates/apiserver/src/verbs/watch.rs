@@ -136,11 +136,11 @@ impl Watcher {
 
     async fn wait(&mut self) -> Step {
         let bookmark = self.next_bookmark.unwrap_or(self.end);
-        let stop = self.feed.server.stopping.clone();
+        let stopping = &self.feed.server.stopping;
         tokio::select! {
             biased;
             batch = self.source.next() => Step::Batch(batch),
-            () = stop.cancelled() => Step::End,
+            () = stopping.cancelled() => Step::End,
             () = tokio::time::sleep_until(bookmark), if self.next_bookmark.is_some() => Step::Bookmark,
             () = tokio::time::sleep_until(self.end) => Step::End,
         }
@@ -167,7 +167,8 @@ impl Watcher {
 
     fn take_batch(&mut self, batch: &WatchBatch) {
         self.seen = batch.revision.max(self.seen);
-        let mut out = Vec::new();
+        // each of a thousand watchers gets its lines: they should cost it one allocation
+        let mut out = Vec::with_capacity(batch.events.iter().map(|event| line_bytes(event)).sum());
         let floor = self.feed.floor;
         for event in batch.events.iter().filter(|event| event.revision > floor) {
             if let Err(failure) = self.feed.event(event, &mut out) {
@@ -272,6 +273,12 @@ impl Feed {
         let object = json!({ "kind": kind, "apiVersion": version, "metadata": meta });
         format!("{}\n", json!({ "type": "BOOKMARK", "object": object })).into()
     }
+}
+
+/// About how long the line of an event is.
+fn line_bytes(event: &Event) -> usize {
+    const AROUND: usize = 160;
+    event.entry.as_ref().or(event.previous.as_ref()).map_or(0, |entry| entry.value.len() + AROUND)
 }
 
 fn ended(error: thane_kv::Error, asked: u64) -> Failure {
