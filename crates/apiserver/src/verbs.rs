@@ -120,7 +120,7 @@ impl Call<'_> {
 /// Reads one object.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
     if let Some(wanted) = crate::options::resource_version(call.query.first("resourceVersion"))? {
-        list::wait_for_revision(call, wanted).await?;
+        list::known_revision(call, wanted)?;
     }
     call.present(200, &call.current().await?)
 }

@@ -112,7 +112,7 @@ fn current(
     }
     let identity = authority.issue(wanted, now, LEAF_LIFETIME)?;
     store::save(paths, &identity)?;
-    let renewal_at = inspect(&identity.cert_pem)?.first().map_or(now, |leaf| leaf.renewal_at());
+    let renewal_at = inspect(&identity.cert_pem)?.first().map_or(now, thane_runtime::pki::Details::renewal_at);
     Ok((identity, renewal_at))
 }
 
