@@ -159,6 +159,11 @@ impl ApiServer {
         Ok(server)
     }
 
+    /// The store below, for its upkeep.
+    pub fn store(&self) -> &Arc<dyn thane_kv::Store> {
+        self.inner.objects.store()
+    }
+
     /// The shared parts.
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
