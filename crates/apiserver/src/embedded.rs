@@ -164,6 +164,12 @@ impl Embedded {
         self.store.metrics().register(registry);
     }
 
+    /// Forgets history up to a resource version; the present state stays.
+    pub async fn compact(&self, version: u64) -> Result<(), Error> {
+        self.store.compact(version).await?;
+        Ok(())
+    }
+
     /// Finishes what was accepted and closes the file. Call it when the tasks have stopped.
     pub async fn close(&self) -> Result<(), Error> {
         self.store.close().await.map_err(Error::Store)

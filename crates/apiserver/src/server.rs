@@ -159,11 +159,6 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// The store below, for its upkeep.
-    pub fn store(&self) -> &Arc<dyn thane_kv::Store> {
-        self.inner.objects.store()
-    }
-
     /// The shared parts.
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner

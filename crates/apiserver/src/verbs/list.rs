@@ -145,7 +145,7 @@ fn start(call: &Call<'_>, options: &ListOptions, prefix: &Bytes) -> Result<Start
 }
 
 /// A revision that has not happened yet is an error after Kubernetes' three seconds; ours is known at once.
-pub(super) fn known_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
+pub(crate) fn known_revision(call: &Call<'_>, wanted: u64) -> Result<()> {
     let current = call.objects().store().revision();
     if wanted <= current {
         return Ok(());

@@ -68,7 +68,7 @@ impl EmbeddedApi {
 
     /// Forgets history up to and including a version, as time would.
     pub async fn compact(&self, version: u64) -> Result<()> {
-        self.server.server.store().compact(version).await?;
+        self.server.compact(version).await?;
         Ok(())
     }
 
