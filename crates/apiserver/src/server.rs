@@ -160,7 +160,7 @@ impl ApiServer {
     }
 
     /// The shared parts.
-    pub fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
 

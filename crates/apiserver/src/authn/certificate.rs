@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_certificate_is_its_user_between_its_dates() {
         let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let day = Duration::from_secs(24 * 3600);
+        let day = Duration::from_hours(24);
         let subject =
             Subject { common_name: "ann".into(), organization: Some("builders".into()), organizational_unit: None };
         let authority = Authority::create("test", made, 30 * day).unwrap();

@@ -17,7 +17,7 @@ use crate::resource::{Behaviour, ResourceType};
 
 /// Documents by their path, each with the tag of the types it describes. At most one for each group and version.
 #[derive(Default)]
-pub struct Documents {
+pub(crate) struct Documents {
     kept: Mutex<BTreeMap<String, (String, Bytes)>>,
 }
 
