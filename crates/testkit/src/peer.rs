@@ -64,6 +64,9 @@ impl PeerHome {
 }
 
 /// A real Kubernetes with its controllers, or `None` after saying loudly why there is none.
+///
+/// # Panics
+/// When it does not start, or is missing although `THANE_PEERS_REQUIRED=1`.
 pub async fn kubernetes_or_skip(more: &[&str]) -> Option<(PeerHome, KubeApiServer)> {
     let home = home_or_skip(&[KubeApiServer::programs(), more].concat())?;
     let started = KubeApiServer::start(&home, true).await;
@@ -71,6 +74,9 @@ pub async fn kubernetes_or_skip(more: &[&str]) -> Option<(PeerHome, KubeApiServe
 }
 
 /// The peers, or `None` after saying loudly which are missing.
+///
+/// # Panics
+/// When some are missing although `THANE_PEERS_REQUIRED=1`.
 #[expect(clippy::print_stderr, reason = "a skipped test must say why")]
 pub fn home_or_skip(programs: &[&str]) -> Option<PeerHome> {
     let home = PeerHome::locate();

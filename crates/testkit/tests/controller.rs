@@ -99,8 +99,8 @@ where
     K: Resource + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
 {
     let condition = |object: Option<&K>| object.is_some_and(&wanted);
-    let waited = tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await;
-    assert!(matches!(waited, Ok(Ok(_))), "{what}: {:?}", api.get_opt(name).await);
+    let came = tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await;
+    assert!(matches!(came, Ok(Ok(_))), "{what}: {:?}", api.get_opt(name).await);
 }
 
 /// Waits until an object is gone.
