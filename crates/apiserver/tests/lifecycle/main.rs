@@ -17,23 +17,23 @@ use thane_kv::{ManualTime, MemoryOptions, MemoryStore, Store};
 use thane_runtime::{SystemClock, Tasks};
 
 /// A live server, its store and the store's clock.
-pub struct Cluster {
-    pub server: ApiServer,
-    pub store: Arc<MemoryStore>,
-    pub time: Arc<ManualTime>,
-    pub tasks: Tasks,
+struct Cluster {
+    server: ApiServer,
+    store: Arc<MemoryStore>,
+    time: Arc<ManualTime>,
+    tasks: Tasks,
 }
 
 impl Cluster {
     /// A new server on a new store.
-    pub async fn start() -> Self {
+    async fn start() -> Self {
         let time = Arc::new(ManualTime::default());
         let store = MemoryStore::new(MemoryOptions { time: time.clone(), ..MemoryOptions::default() });
         Self::on(store, time).await
     }
 
     /// A new server on a store that has been used before.
-    pub async fn on(store: Arc<MemoryStore>, time: Arc<ManualTime>) -> Self {
+    async fn on(store: Arc<MemoryStore>, time: Arc<ManualTime>) -> Self {
         let (tasks, _) = Tasks::root("test");
         let parts = Parts {
             store: store.clone() as Arc<dyn Store>,
@@ -49,20 +49,20 @@ impl Cluster {
     }
 
     /// A client that may do everything.
-    pub fn admin(&self) -> kube::Client {
+    fn admin(&self) -> kube::Client {
         let user = User { name: "admin".into(), groups: vec!["system:masters".into()], ..User::default() };
         self.server.client(user, "default")
     }
 
     /// A client that may do what roles allow.
-    pub fn client_of(&self, name: &str) -> kube::Client {
+    fn client_of(&self, name: &str) -> kube::Client {
         let user = User { name: name.into(), groups: vec!["system:authenticated".into()], ..User::default() };
         self.server.client(user, "default")
     }
 }
 
 /// A ConfigMap with one entry.
-pub fn config_map(name: &str, value: &str) -> ConfigMap {
+fn config_map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
         data: Some([("k".to_owned(), value.to_owned())].into()),
@@ -71,14 +71,14 @@ pub fn config_map(name: &str, value: &str) -> ConfigMap {
 }
 
 /// Creates a namespace.
-pub async fn namespace(client: &kube::Client, name: &str) {
+async fn namespace(client: &kube::Client, name: &str) {
     let object =
         Namespace { metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }, ..Namespace::default() };
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
 }
 
 /// Waits until `check` holds; the bound only keeps a broken test from hanging.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
+async fn eventually<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
     for _ in 0..1000 {
         if check().await {
             return;
