@@ -332,7 +332,7 @@ mod tests {
     fn pieces_make_up_the_whole() {
         let kind = Catalog::default().builtin("", "configmaps");
         let store = MemoryStore::new(MemoryOptions::default());
-        let objects = Objects::new(store, Arc::new(Encryption::default()), 1024, std::time::Duration::from_secs(60));
+        let objects = Objects::new(store, Arc::new(Encryption::default()), 1024, std::time::Duration::from_mins(1));
         let entry = |name: &str, mod_revision| Entry {
             key: kind.key("ns", name),
             value: format!(r#"{{"metadata":{{"name":"{name}"}}}}"#).into(),

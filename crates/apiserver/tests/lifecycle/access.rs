@@ -51,8 +51,8 @@ async fn aggregated_roles_follow_their_parts() {
     .unwrap();
     roles.create(&PostParams::default(), &part).await.unwrap();
     eventually("view includes toys", || async {
-        let rules = roles.get("view").await.unwrap().rules.unwrap_or_default();
-        rules.iter().any(|rule| rule.resources.as_ref().is_some_and(|names| names.contains(&"toys".to_owned())))
+        let granted = roles.get("view").await.unwrap().rules.unwrap_or_default();
+        granted.iter().any(|rule| rule.resources.as_ref().is_some_and(|names| names.contains(&"toys".to_owned())))
     })
     .await;
 }

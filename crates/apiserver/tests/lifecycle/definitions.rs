@@ -30,7 +30,7 @@ fn toys(client: &kube::Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), "default", &resource)
 }
 
-fn toy(name: &str, spec: serde_json::Value) -> DynamicObject {
+fn toy(name: &str, spec: &serde_json::Value) -> DynamicObject {
     serde_json::from_value(
         json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": name}, "spec": spec, "status": {"x": 1}}),
     )
@@ -50,10 +50,10 @@ async fn a_kind_serves_as_soon_as_it_is_established() {
     let cluster = Cluster::start().await;
     established(&cluster).await;
     let api = toys(&cluster.admin());
-    let made = api.create(&PostParams::default(), &toy("car", json!({"odd": true}))).await.unwrap();
+    let made = api.create(&PostParams::default(), &toy("car", &json!({"odd": true}))).await.unwrap();
     assert_eq!(made.data["spec"], json!({"size": 1}), "unknown fields go, defaults come");
     assert_eq!(made.data.get("status"), None, "status is only written through its own path");
-    let refused = api.create(&PostParams::default(), &toy("big", json!({"size": 9}))).await.unwrap_err();
+    let refused = api.create(&PostParams::default(), &toy("big", &json!({"size": 9}))).await.unwrap_err();
     let kube::Error::Api(status) = refused else { panic!("{refused}") };
     assert_eq!(status.code, 422);
     let patch = Patch::Merge(json!({"status": {"ok": true}, "spec": {"size": 3}}));
@@ -67,7 +67,7 @@ async fn a_changed_schema_judges_what_was_stored_before() {
     let cluster = Cluster::start().await;
     let definitions = established(&cluster).await;
     let api = toys(&cluster.admin());
-    api.create(&PostParams::default(), &toy("car", json!({"size": 2}))).await.unwrap();
+    api.create(&PostParams::default(), &toy("car", &json!({"size": 2}))).await.unwrap();
     let patch = Patch::Json::<()>(
         serde_json::from_value(json!([{
             "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour",
@@ -88,7 +88,7 @@ async fn a_kind_goes_with_its_objects() {
     let cluster = Cluster::start().await;
     let definitions = established(&cluster).await;
     let api = toys(&cluster.admin());
-    api.create(&PostParams::default(), &toy("car", json!({}))).await.unwrap();
+    api.create(&PostParams::default(), &toy("car", &json!({}))).await.unwrap();
     definitions.delete("toys.example.com", &DeleteParams::default()).await.unwrap();
     eventually("the definition goes", || async { definitions.get_opt("toys.example.com").await.unwrap().is_none() })
         .await;

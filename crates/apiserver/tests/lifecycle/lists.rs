@@ -79,11 +79,11 @@ async fn a_watch_from_a_compacted_revision_is_told_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_watcher_still_sees_every_change() {
+    const COUNT: usize = 3000;
     let cluster = Cluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.admin(), "default");
     let start = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut events = api.watch(&WatchParams::default(), &start).await.unwrap().boxed();
-    const COUNT: usize = 3000;
     for index in 0..COUNT {
         api.create(&PostParams::default(), &config_map(&format!("m{index:05}"), "1")).await.unwrap();
     }

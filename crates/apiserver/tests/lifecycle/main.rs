@@ -1,4 +1,5 @@
 //! The server through a `kube::Client` in this process, on a store in memory: what a controller sees.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
 mod access;
 mod definitions;
@@ -61,7 +62,7 @@ impl Cluster {
     }
 }
 
-/// A ConfigMap with one entry.
+/// A `ConfigMap` with one entry.
 fn config_map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
