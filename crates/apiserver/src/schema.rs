@@ -16,7 +16,7 @@ pub(crate) use custom::custom;
 pub(crate) use decode::{custom_error, decode_error};
 pub(crate) use default::default;
 pub(crate) use node::{Link, ListType, MapType, Schema, Type};
-pub(crate) use prune::prune;
+pub(crate) use prune::{fill_null_entries, prune};
 pub(crate) use validate::{validate, validate_status};
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::custom::META_FIELDS;
-use super::node::{Link, Schema};
+use super::node::{Link, Schema, Type};
 
 /// Removes fields the schema does not know and returns their paths, sorted.
 pub(crate) fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
@@ -14,6 +14,29 @@ pub(crate) fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     drop_nulls(schema, object);
     walk.unknown.sort();
     walk.unknown
+}
+
+/// Null entries of a map of strings become empty, as Go decodes them.
+pub(crate) fn fill_null_entries(schema: &Schema, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, child) in fields.iter_mut() {
+                let Some(node) = schema.field(name) else { continue };
+                let in_map = !schema.properties.contains_key(name);
+                if child.is_null() && in_map && node.kind == Some(Type::String) {
+                    *child = Value::String(String::new());
+                } else {
+                    fill_null_entries(&node, child);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(node) = schema.items.as_ref().map(Link::get) {
+                items.iter_mut().for_each(|item| fill_null_entries(&node, item));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Removes null fields that may not be null and have no default: they count as absent.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::delete::{FOREGROUND, ORPHAN};
 use super::{Call, decode};
 use crate::admission;
 use crate::failure::{Failure, Result};
@@ -24,7 +25,25 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         return Err(Failure::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     place(call, &mut object)?;
+    warn_of_finalizers(call, &object, None);
     insert(call, &options, object).await
+}
+
+/// Tells about new finalizers of custom resources that are under nobody's domain.
+pub(crate) fn warn_of_finalizers(call: &Call<'_>, object: &Value, old: Option<&Value>) {
+    if !call.kind.is_custom() {
+        return;
+    }
+    let had = old.map(metadata::finalizers).unwrap_or_default();
+    let mut new: Vec<&str> = metadata::finalizers(object);
+    new.retain(|name| !name.contains('/') && !had.contains(name) && !matches!(*name, ORPHAN | FOREGROUND));
+    new.sort_unstable();
+    for name in new {
+        call.warn(format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name including a path (/) to avoid \
+             accidental conflicts with other finalizer writers"
+        ));
+    }
 }
 
 /// Puts an object into the namespace of the request, unless it says that it belongs elsewhere.

@@ -22,6 +22,9 @@ pub(crate) fn object(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
     if let Some(why) = wrong_types(kind, &object) {
         return Err(handled(why));
     }
+    if !kind.is_custom() {
+        schema::fill_null_entries(&kind.schema(), &mut object);
+    }
     known_fields(call, options, &mut object, decoded.duplicates).map_err(handled)?;
     kind.default(&mut object);
     Ok(object)
@@ -37,8 +40,8 @@ pub(crate) fn patched(
 ) -> Result<Value> {
     let kind = &call.kind;
     if object["kind"] != kind.kind.as_str() || object["apiVersion"] != kind.api_version() {
-        let wanted = format!("{}/{}, Kind={}", kind.group, kind.version, kind.kind);
-        return Err(refused(&object, &format!("the object is not of type {wanted}")));
+        let (found_version, found_kind) = (text(&object, "apiVersion"), text(&object, "kind"));
+        return Err(refused(&object, &unconvertible(call, found_version, found_kind)));
     }
     if let Some(why) = wrong_types(kind, &object) {
         return Err(refused(&object, &why));
@@ -125,8 +128,19 @@ fn builtin_type(call: &Call<'_>, object: &Value) -> Result<()> {
             body::shown(&call.body)
         )));
     }
+    let version = found_version.rsplit_once('/').map_or(found_version, |(_, version)| version);
+    let why = unconvertible(call, found_version, found_kind);
+    Err(Failure::bad_request(format!(
+        "{found_kind} in version {version:?} cannot be handled as a {}: {why}",
+        kind.kind
+    )))
+}
+
+/// Why an object of another type cannot be taken as one of this.
+fn unconvertible(call: &Call<'_>, found_version: &str, found_kind: &str) -> String {
+    let kind = &call.kind;
     let (group, version) = found_version.rsplit_once('/').unwrap_or(("", found_version));
-    let why = if call.types.of_kind(group, version, found_kind).is_some_and(|found| !found.is_custom()) {
+    if call.types.of_kind(group, version, found_kind).is_some_and(|found| !found.is_custom()) {
         // the package of the internal type is named after the group
         let package = match kind.group.split('.').next() {
             None | Some("") => "core",
@@ -137,9 +151,5 @@ fn builtin_type(call: &Call<'_>, object: &Value) -> Result<()> {
         format!(
             "no kind {found_kind:?} is registered for version {found_version:?} in scheme \"pkg/runtime/scheme.go:110\""
         )
-    };
-    Err(Failure::bad_request(format!(
-        "{found_kind} in version {version:?} cannot be handled as a {}: {why}",
-        kind.kind
-    )))
+    }
 }

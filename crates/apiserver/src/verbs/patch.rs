@@ -30,7 +30,7 @@ pub(crate) async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
             _ => patch::strategic::apply(&schema, old, &decoded.value)?,
         };
         let refused = |object: &Value, why: &str| match content {
-            Content::StrategicPatch => patch::undecodable_strategic(&decoded.value, why),
+            Content::StrategicPatch => patch::undecodable_strategic(&decoded.value, &converter_words(why)),
             _ => patch::undecodable(object, why),
         };
         let mut noted = decoded.duplicates.clone();
@@ -119,4 +119,40 @@ async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<An
         Ok(Change { object, applied: true })
     })
     .await
+}
+
+/// A strategic merge patch is not decoded from JSON but converted from what JSON was, by code with words of its own.
+fn converter_words(why: &str) -> String {
+    let parsed = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| {
+        let (found, rest) = rest.split_once(" into Go ")?;
+        Some((found, rest.rsplit_once(" of type ")?.1))
+    });
+    let Some((found, wanted)) = parsed else { return why.to_owned() };
+    let found = match found.split(' ').next() {
+        Some("object") => "map",
+        Some("array") => "slice",
+        Some("number") => "int64",
+        Some(other) => other,
+        None => found,
+    };
+    match wanted {
+        _ if wanted.starts_with("[]") => format!("cannot restore slice from {found}"),
+        _ if wanted.starts_with("map[") => format!("cannot restore map from {found}"),
+        "string" | "bool" | "int" | "int32" | "int64" => format!("cannot convert {found} to {wanted}"),
+        _ => format!("cannot restore struct from: {found}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_converters_words() {
+        let field = "json: cannot unmarshal number into Go struct field ConfigMap.data of type string";
+        assert_eq!(converter_words(field), "cannot convert int64 to string");
+        let list = "json: cannot unmarshal object into Go struct field ServiceSpec.spec.ports of type []v1.ServicePort";
+        assert_eq!(converter_words(list), "cannot restore slice from map");
+        assert_eq!(converter_words("strict decoding error"), "strict decoding error");
+    }
 }

@@ -200,6 +200,7 @@ async fn settle<'a>(
     if let Some(meta) = metadata::metadata_mut(&mut object) {
         create::drop_empty(meta);
     }
+    create::warn_of_finalizers(call, &object, Some(old));
     let mut errors = metadata::validate_update(&object, old);
     errors.extend(new_finalizers(&object, old));
     errors.extend(match part {
