@@ -32,7 +32,9 @@ pub(crate) fn fill_null_entries(schema: &Schema, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(node) = schema.items.as_ref().map(Link::get) {
-                items.iter_mut().for_each(|item| fill_null_entries(&node, item));
+                for item in items {
+                    fill_null_entries(&node, item);
+                }
             }
         }
         _ => {}
