@@ -27,6 +27,7 @@ use crate::failure::Result;
 use crate::objects::storage_failure;
 use crate::server::{ApiServer, Inner};
 use change::Change;
+use definitions::Definitions;
 use graph::Graph;
 use queue::{Queue, Work};
 
@@ -58,6 +59,7 @@ pub(crate) async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
 struct Keeper {
     server: Arc<Inner>,
     graph: Graph,
+    definitions: Definitions,
     /// Namespaces that are going away.
     going: BTreeSet<String>,
     queue: Queue,
@@ -65,14 +67,20 @@ struct Keeper {
 
 impl Keeper {
     fn new(server: Arc<Inner>) -> Self {
-        Self { server, graph: Graph::default(), going: BTreeSet::new(), queue: Queue::default() }
+        Self {
+            server,
+            graph: Graph::default(),
+            definitions: Definitions::default(),
+            going: BTreeSet::new(),
+            queue: Queue::default(),
+        }
     }
 
     /// Reads the whole state, page by page, at one revision.
     async fn learn(&mut self) -> Result<u64> {
         self.graph = Graph::default();
         self.going.clear();
-        definitions::load(&self.server).await?;
+        self.definitions.load(&self.server).await?;
         roles::load(&self.server).await?;
         let mut query = Query::prefix(Bytes::from_static(ALL));
         query.limit = Some(CHUNK);
@@ -132,7 +140,7 @@ impl Keeper {
     /// Lets every decider see a change.
     fn take(&mut self, change: &Change) {
         self.graph.take(change, &mut self.queue);
-        definitions::take(change, &mut self.queue);
+        self.definitions.take(change, &mut self.queue);
         roles::take(change, &mut self.queue);
         namespaces::take(change, &mut self.going, &mut self.queue);
     }
@@ -152,7 +160,7 @@ impl Keeper {
 
     async fn work(&mut self, work: &Work) -> Result<()> {
         match work {
-            Work::Definition(name) => definitions::reconcile(&self.server, name).await,
+            Work::Definition(name) => self.definitions.reconcile(&self.server, name).await,
             Work::Aggregate => roles::aggregate(&self.server).await,
             Work::Defaults(namespace) => namespaces::defaults(&self.server, namespace).await,
             Work::Terminate(namespace) => namespaces::terminate(&self.server, namespace).await,

@@ -60,7 +60,7 @@ pub(crate) struct Custom {
     pub stored: Arc<Schema>,
     /// The schemas of the other versions, by `group/version`.
     pub other_versions: Vec<(String, Arc<Schema>)>,
-    /// The revision of the definition.
+    /// The newest revision at which objects may have been stored under another spec.
     pub revision: u64,
     /// There is no other version, so that objects written after `revision` were pruned and defaulted by this very
     /// schema. Others are when they are read.
@@ -92,7 +92,7 @@ impl ResourceType {
 
     /// The types described by a `CustomResourceDefinition`: one for each version that is served.
     ///
-    /// `revision` is that of the definition as it is now.
+    /// `revision` is the newest at which objects may have been stored under another spec.
     pub(crate) fn custom(definition: &CustomKind, revision: u64) -> Vec<Self> {
         let versions = &definition.versions;
         let served = versions.iter().filter(|version| version.served);

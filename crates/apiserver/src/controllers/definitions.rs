@@ -1,5 +1,6 @@
 //! `CustomResourceDefinitions`: names are accepted, types come into the catalog, and go with their objects.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -20,76 +21,147 @@ use crate::verbs::delete::{CUSTOM_CLEANUP, remove_object};
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
 
-/// Names the work a change asks for.
-pub(super) fn take(change: &Change, queue: &mut Queue) {
-    let Some(meta) = change.meta() else { return };
-    if change.is(GROUP, PLURAL) {
-        queue.push(Work::Definition(meta.name.clone()));
-    } else if change.kind.is_custom() && change.new.is_none() {
-        // the last object of a definition that is going away lets it go
-        queue.push(Work::Definition(format!("{}.{}", change.kind.plural, change.kind.group)));
-    }
+/// The definitions as they were last seen. Compiling one is much work, so it is done once for each change of its spec.
+#[derive(Default)]
+pub(super) struct Definitions {
+    compiled: BTreeMap<String, Compiled>,
+    /// Those that are going away with their objects.
+    going: BTreeSet<String>,
 }
 
-/// Puts all established definitions into the catalog.
-pub(super) async fn load(server: &Inner) -> Result<()> {
-    serve(server, "").await
+/// One definition and the types it makes.
+struct Compiled {
+    /// What it was made from: another uid, spec or set of names makes other types.
+    from: (String, i64, Value),
+    group: String,
+    established: bool,
+    types: Vec<Arc<ResourceType>>,
 }
 
-async fn all(server: &Inner) -> Result<Vec<Value>> {
-    let kind = server.catalog.builtin(GROUP, PLURAL);
-    let page = server.objects.store().range(Query::prefix(kind.prefix().to_owned())).await.map_err(storage_failure)?;
-    page.entries.iter().map(|entry| server.objects.open(&kind, entry)?.value(&kind)).collect()
-}
-
-/// Gives a definition its names and serves it, or takes it away with its objects.
-pub(super) async fn reconcile(server: &Inner, name: &str) -> Result<()> {
-    let kind = server.catalog.builtin(GROUP, PLURAL);
-    let Some(stored) = server.objects.get(&kind, "", name).await? else { return load(server).await };
-    let definition = stored.value(&kind)?;
-    if metadata::deletion_timestamp(&definition).is_some() {
-        return remove(server, &kind, &definition).await;
-    }
-    let mut names = Names::default();
-    let group = &definition["spec"]["group"];
-    for other in all(server).await?.iter().filter(|other| other["spec"]["group"] == *group) {
-        if metadata::name(other) != name {
-            names.add(other);
+impl Compiled {
+    /// `revision` is the newest that may have been written under another spec.
+    fn new(definition: &Value, revision: u64) -> Self {
+        let kind = CustomKind::new(definition);
+        Self {
+            from: Self::key(definition),
+            group: definition["spec"]["group"].as_str().unwrap_or_default().to_owned(),
+            established: kind.as_ref().is_some_and(|kind| kind.established),
+            types: kind
+                .map(|kind| ResourceType::custom(&kind, revision))
+                .unwrap_or_default()
+                .into_iter()
+                .map(Arc::new)
+                .collect(),
         }
     }
-    let now = server.clock.now();
-    edit(server, &kind, "", name, |object| crd::accept(object, &names, now)).await?;
-    // served before it says so: a client that sees Established can use it
-    serve(server, name).await?;
-    edit(server, &kind, "", name, |object| crd::establish(object, now)).await
+
+    fn key(definition: &Value) -> (String, i64, Value) {
+        let names = definition["status"]["acceptedNames"].clone();
+        (metadata::uid(definition).to_owned(), metadata::generation(definition), names)
+    }
 }
 
-/// Puts the definitions into the catalog, with `name` as if it were established already.
-async fn serve(server: &Inner, name: &str) -> Result<()> {
-    let now = server.clock.now();
-    let mut definitions = all(server).await?;
-    for definition in definitions.iter_mut().filter(|definition| metadata::name(definition) == name) {
-        crd::establish(definition, now);
+impl Definitions {
+    /// Names the work a change asks for.
+    pub(super) fn take(&mut self, change: &Change, queue: &mut Queue) {
+        let Some(meta) = change.meta() else { return };
+        if change.is(GROUP, PLURAL) {
+            match &change.new {
+                Some(new) if new.deletion_timestamp.is_some() => self.going.insert(meta.name.clone()),
+                _ => self.going.remove(&meta.name),
+            };
+            queue.push(Work::Definition(meta.name.clone()));
+        } else if change.kind.is_custom() && change.new.is_none() && !self.going.is_empty() {
+            // the last object of a definition that is going away lets it go
+            let name = format!("{}.{}", change.kind.plural, change.kind.group);
+            if self.going.contains(&name) {
+                queue.push(Work::Definition(name));
+            }
+        }
     }
-    let types = definitions.iter().flat_map(|definition| {
-        let revision = metadata::resource_version(definition).parse().unwrap_or(u64::MAX);
-        let kind = CustomKind::new(definition).filter(|kind| kind.established);
-        kind.map(|kind| ResourceType::custom(&kind, revision)).unwrap_or_default()
-    });
-    server.catalog.set_custom(types.map(Arc::new));
-    Ok(())
-}
 
-async fn remove(server: &Inner, kind: &ResourceType, definition: &Value) -> Result<()> {
-    let name = metadata::name(definition);
-    if !metadata::finalizers(definition).contains(&CUSTOM_CLEANUP) {
-        return load(server).await;
+    /// Puts all established definitions into the catalog.
+    pub(super) async fn load(&mut self, server: &Inner) -> Result<()> {
+        let kind = server.catalog.builtin(GROUP, PLURAL);
+        let all = Query::prefix(kind.prefix().to_owned());
+        let page = server.objects.store().range(all).await.map_err(storage_failure)?;
+        self.compiled.clear();
+        self.going.clear();
+        for entry in &page.entries {
+            let definition = server.objects.open(&kind, entry)?.value(&kind)?;
+            self.compiled.insert(metadata::name(&definition).to_owned(), Compiled::new(&definition, page.revision));
+        }
+        self.publish(server);
+        Ok(())
     }
-    if empty(server, definition).await? {
-        release(server, kind, "", name, CUSTOM_CLEANUP).await?;
-        return load(server).await;
+
+    fn publish(&self, server: &Inner) {
+        let live = self.compiled.values().filter(|compiled| compiled.established);
+        server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()));
     }
-    Ok(())
+
+    /// Gives a definition its names and serves it, or takes it away with its objects.
+    pub(super) async fn reconcile(&mut self, server: &Inner, name: &str) -> Result<()> {
+        let kind = server.catalog.builtin(GROUP, PLURAL);
+        let Some(stored) = server.objects.get(&kind, "", name).await? else {
+            self.forget(server, name);
+            return Ok(());
+        };
+        let definition = stored.value(&kind)?;
+        if metadata::deletion_timestamp(&definition).is_some() {
+            return self.remove(server, &kind, &definition).await;
+        }
+        let names = self.names_beside(name, definition["spec"]["group"].as_str().unwrap_or_default());
+        let now = server.clock.now();
+        edit(server, &kind, "", name, |object| crd::accept(object, &names, now)).await?;
+        // served before it says so: a client that sees Established can use it
+        if let Some(stored) = server.objects.get(&kind, "", name).await? {
+            let mut definition = stored.value(&kind)?;
+            crd::establish(&mut definition, now);
+            self.serve(server, &definition);
+        }
+        edit(server, &kind, "", name, |object| crd::establish(object, now)).await
+    }
+
+    /// The names that other definitions of the group have been given.
+    fn names_beside(&self, name: &str, group: &str) -> Names {
+        let mut names = Names::default();
+        for (other, compiled) in &self.compiled {
+            if other != name && compiled.group == group {
+                names.add(&compiled.from.2);
+            }
+        }
+        names
+    }
+
+    fn serve(&mut self, server: &Inner, definition: &Value) {
+        let name = metadata::name(definition);
+        let from = Compiled::key(definition);
+        if self.compiled.get(name).is_some_and(|known| known.established && known.from == from) {
+            return;
+        }
+        let revision = server.objects.store().revision();
+        self.compiled.insert(name.to_owned(), Compiled::new(definition, revision));
+        self.publish(server);
+    }
+
+    fn forget(&mut self, server: &Inner, name: &str) {
+        self.going.remove(name);
+        if self.compiled.remove(name).is_some() {
+            self.publish(server);
+        }
+    }
+
+    async fn remove(&mut self, server: &Inner, kind: &ResourceType, definition: &Value) -> Result<()> {
+        let name = metadata::name(definition);
+        if !metadata::finalizers(definition).contains(&CUSTOM_CLEANUP) {
+            return Ok(());
+        }
+        if empty(server, definition).await? {
+            release(server, kind, "", name, CUSTOM_CLEANUP).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Deletes all objects of a definition; answers whether none is left.

@@ -15,9 +15,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Adds the accepted names of a definition.
-    pub(crate) fn add(&mut self, crd: &Value) {
-        let Some(names) = crd.pointer("/status/acceptedNames") else { return };
+    /// Adds the accepted names of a definition, its `status.acceptedNames`.
+    pub(crate) fn add(&mut self, names: &Value) {
         let of = |key: &str| text(names, key).unwrap_or_default().to_owned();
         self.resources.extend([of("plural"), of("singular")]);
         self.resources.extend(strings(names, "shortNames").into_iter().map(str::to_owned));

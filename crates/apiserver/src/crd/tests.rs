@@ -90,7 +90,7 @@ fn names_in_use_are_not_accepted() {
     accept(&mut first, &Names::default(), now);
     assert_eq!(first["status"]["acceptedNames"], first["spec"]["names"]);
     let mut used = Names::default();
-    used.add(&first);
+    used.add(&first["status"]["acceptedNames"]);
     let mut second = json!({"spec": {"group": "a.io", "names": {"plural": "ys", "singular": "y", "kind": "X", "listKind": "YList", "shortNames": ["s"]}}});
     assert!(accept(&mut second, &used, now));
     assert_eq!(
