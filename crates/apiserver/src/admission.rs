@@ -63,7 +63,7 @@ async fn namespace_is_open(call: &Call<'_>, name: &str) -> Result<()> {
     let found = call.objects().get(&namespaces, "", namespace).await?;
     let Some(stored) = found else { return Err(Failure::not_found("", "namespaces", namespace)) };
     // nearly all namespaces are open, which is seen without reading them
-    let marked = stored.bytes().windows(DELETION.len()).any(|part| part == DELETION);
+    let marked = memchr::memmem::find(stored.bytes(), DELETION).is_some();
     if !marked || metadata::deletion_timestamp(&stored.value(&namespaces)?).is_none() {
         return Ok(());
     }

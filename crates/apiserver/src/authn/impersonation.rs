@@ -34,15 +34,17 @@ enum Part {
 }
 
 /// What the headers ask for; `None` when nothing. `uri` is the request's, for the message.
-pub fn impersonation(headers: &HeaderMap, uri: &str) -> Result<Option<Impersonation>> {
+pub fn impersonation(headers: &HeaderMap, uri: impl std::fmt::Display) -> Result<Option<Impersonation>> {
     let parts = parts(headers);
     if parts.is_empty() {
         return Ok(None);
     }
     if !matches!(parts.first(), Some(Part::User(_) | Part::Account { .. })) {
         let shown = parts.iter().map(Part::shown).collect::<Vec<_>>().join(" ");
-        let text =
-            format!("Internal Server Error: {}: requested [{shown}] without impersonating a user", go::quoted(uri));
+        let text = format!(
+            "Internal Server Error: {}: requested [{shown}] without impersonating a user",
+            go::quoted(&uri.to_string())
+        );
         return Err(Failure::new(500, "InternalError", crate::authz::sanitised(&text)).as_text());
     }
     let grouped = headers.contains_key(GROUP);

@@ -109,7 +109,7 @@ where
     let now = trail.received;
     let user = authenticate(server, parts, now).await?;
     trail.user = Some(user.clone());
-    let user = match impersonation(&parts.headers, &parts.uri.to_string())? {
+    let user = match impersonation(&parts.headers, &parts.uri)? {
         None => user,
         Some(wanted) => {
             for action in &wanted.actions {

@@ -180,12 +180,3 @@ fn generate(prefix: &str) -> String {
     let keep = prefix.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).count();
     format!("{}{}", prefix.chars().take(keep).collect::<String>(), random::suffix())
 }
-
-/// The answer to a successful create of something that is not stored, such as a review.
-pub(crate) fn answered(object: &Value) -> Value {
-    let mut object = object.clone();
-    if object.get("metadata").is_none() {
-        object["metadata"] = json!({});
-    }
-    object
-}

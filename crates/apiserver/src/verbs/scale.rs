@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::Call;
 use super::update::{Change, Part, change};
-use super::{Call, create};
 use crate::crd::Scale;
 use crate::failure::{Failure, Result};
 use crate::media::Content;
@@ -45,7 +45,7 @@ fn wanted(call: &Call<'_>, current: &Value) -> Result<Value> {
         if decoded.value["kind"].as_str().is_some_and(|kind| kind != "Scale") {
             return Err(Failure::bad_request("the body is not a Scale"));
         }
-        return Ok(create::answered(&decoded.value));
+        return Ok(decoded.value);
     }
     let content = Content::of(call.headers).map_err(|_| media::unsupported(media::OBJECT_TYPES))?;
     let body = body::json_value(&call.body).map_err(Failure::bad_request)?;

@@ -202,7 +202,6 @@ async fn settle<'a>(
     }
     create::warn_of_finalizers(call, &object, Some(old));
     let mut errors = metadata::validate_update(&object, old);
-    errors.extend(new_finalizers(&object, old));
     errors.extend(match part {
         Part::Main | Part::Scale => kind.validate_update(&object, old),
         Part::Status => kind.validate_status_update(&object, old),
@@ -216,20 +215,6 @@ async fn settle<'a>(
         kind.warnings(&object, Some(old)).into_iter().for_each(|text| call.warn(text));
     }
     Ok((object, claim))
-}
-
-/// What is going away takes no new finalizers.
-fn new_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
-    metadata::deletion_timestamp(old)?;
-    let had = metadata::finalizers(old);
-    let new: Vec<&str> = metadata::finalizers(object).into_iter().filter(|name| !had.contains(name)).collect();
-    (!new.is_empty()).then(|| {
-        let list = new.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-        let why = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{list}}}"
-        );
-        FieldError::forbidden(&Path::new("metadata.finalizers"), why)
-    })
 }
 
 /// Puts the metadata back that no write may change.
