@@ -1,6 +1,8 @@
 //! Nouns of Thane: error codes with exit codes and next steps, and the kinds every server has. No I/O.
 
 pub mod code;
+pub mod event;
 pub mod kinds;
+pub mod wire;
 
 pub use code::{Code, Exit};

@@ -1,0 +1,1 @@
+//! The agent: its connection to the hub, and its own cluster kept in step.

@@ -1,0 +1,138 @@
+//! Events between hub and agent: what they are about, what they say, who they belong to.
+//!
+//! The wire form is a CloudEvent (`wire::cloudevents`); this is what the rest of Thane handles.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+/// What an event is about; on the wire its `dataschema`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Target {
+    /// An Argo CD Application.
+    Application,
+    /// An Argo CD `AppProject`.
+    AppProject,
+    /// An Argo CD `ApplicationSet`; known, never sent.
+    ApplicationSet,
+    /// A Secret with a repository or its credentials.
+    Repository,
+    /// The `ConfigMap` with GPG keys.
+    GpgKey,
+    /// A request to the agent's Kubernetes API, or its answer.
+    Resource,
+    /// Comparison of what both sides have.
+    ResourceResync,
+    /// A request to the agent's Redis, or its answer.
+    Redis,
+    /// Figures about the agent's cluster.
+    ClusterCacheInfo,
+    /// A request for a container's log.
+    ContainerLog,
+    /// A request for a shell in a container.
+    Terminal,
+    /// A sign of life.
+    Heartbeat,
+    /// An acknowledgement.
+    Processed,
+    /// Anything we do not know.
+    Other(String),
+}
+
+/// What an event says; on the wire its `type`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    /// The object is new.
+    Create,
+    /// The object is to be like this.
+    SpecUpdate,
+    /// The object is seen like this.
+    StatusUpdate,
+    /// The object is gone.
+    Delete,
+    /// An operation is to start.
+    SetOperation,
+    /// The running operation is to end.
+    TerminateOperation,
+    /// The object could not be taken over.
+    Error,
+    /// The event has been processed.
+    Processed,
+    /// The answer to a request for a resource.
+    Response,
+    /// A request for a resource or a log, named by its HTTP verb.
+    Verb(String),
+    /// A request for a shell.
+    TerminalRequest,
+    /// A request for Redis.
+    RedisRequest,
+    /// An answer from Redis.
+    RedisResponse,
+    /// What do you have? With a checksum over what the sender has.
+    RequestSyncedResourceList,
+    /// One thing that the sender has.
+    ResponseSyncedResource,
+    /// Send this object if it differs from this checksum.
+    RequestUpdate,
+    /// Ask me for everything.
+    RequestResourceResync,
+    /// Figures about the cluster.
+    ClusterCacheInfoUpdate,
+    /// A sign of life.
+    Ping,
+    /// The answer to it.
+    Pong,
+    /// Ours: one digest over everything, from the side that speaks first.
+    Digest,
+    /// Ours: the digests of single objects, when the one over everything differs.
+    DigestItems,
+    /// Anything we do not know.
+    Other(String),
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What it is about.
+    pub target: Target,
+    /// What it says.
+    pub kind: Type,
+    /// Whose order it keeps: `<name>_<uid>` for objects.
+    pub resource_id: String,
+    /// Which one it is; opaque to whoever receives it.
+    pub event_id: String,
+    /// `<namespace>/<name>` of the object, where it is about one.
+    pub subject: Option<String>,
+    /// JSON, or nothing.
+    pub data: Bytes,
+    /// Further attributes by their lower-case names: `sentat`, `principaluid`, `traceparent` and whatever else came.
+    pub extensions: BTreeMap<String, String>,
+}
+
+/// Attribute with the time an event was first sent, RFC 3339 with nanoseconds.
+pub const SENT_AT: &str = "sentat";
+/// Attribute with the hub's persistent id.
+pub const PRINCIPAL_UID: &str = "principaluid";
+/// Attribute with the W3C trace context.
+pub const TRACE_PARENT: &str = "traceparent";
+
+impl Event {
+    /// The acknowledgement of this event: the same identity and attributes, no data.
+    #[must_use]
+    pub fn acknowledgement(&self) -> Self {
+        Self {
+            target: Target::Processed,
+            kind: Type::Processed,
+            resource_id: self.resource_id.clone(),
+            event_id: self.event_id.clone(),
+            subject: None,
+            data: Bytes::new(),
+            extensions: self.extensions.clone(),
+        }
+    }
+
+    /// Whether whoever receives it says so: acknowledgements and signs of life are sent once and forgotten.
+    pub fn wants_acknowledgement(&self) -> bool {
+        !matches!(self.target, Target::Processed | Target::Heartbeat)
+    }
+}

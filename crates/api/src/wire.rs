@@ -1,0 +1,38 @@
+//! Messages and services of the connection between agent and hub, generated from `proto/`.
+#![expect(missing_docs, clippy::pedantic, reason = "generated code; proto/ says what it is")]
+
+mod io {
+    pub(super) mod cloudevents {
+        pub mod v1 {
+            tonic::include_proto!("io.cloudevents.v1");
+        }
+    }
+}
+
+/// The envelope of every event.
+pub use io::cloudevents::v1 as cloudevents;
+
+/// Proof of identity, and tokens.
+pub mod auth {
+    tonic::include_proto!("authapi");
+}
+
+/// The hub's version.
+pub mod version {
+    tonic::include_proto!("versionapi");
+}
+
+/// The stream of events.
+pub mod events {
+    tonic::include_proto!("eventstreamapi");
+}
+
+/// Logs of containers.
+pub mod logs {
+    tonic::include_proto!("principal.apis.logstreamapi");
+}
+
+/// Shells in containers.
+pub mod terminal {
+    tonic::include_proto!("terminalstreamapi");
+}

@@ -1,0 +1,6 @@
+//! The protocol between hub and agents as pure state machines: no I/O, no clock, no randomness.
+
+pub mod object;
+mod time;
+
+pub use time::Now;
