@@ -1,1 +1,3 @@
 //! The agent: its connection to the hub, and its own cluster kept in step.
+
+pub mod connection;

@@ -1,1 +1,4 @@
 //! The hub: whom it lets in, what it sends them, what it takes from them.
+
+pub mod gate;
+pub mod transport;
