@@ -5,17 +5,18 @@ mod mirrors;
 mod resync;
 mod send;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 use thane_api::event::{Event, Type};
 
-use crate::link::{Core, Link, Peer, Settled, Side, Why};
-use crate::mapping::{self, HubSide, Mode, Plan, Refusal};
+use crate::link::{Core, Incoming, Link, Peer, Settled, Side, Why};
+use crate::mapping::{self, Agent, HubSide, Mode, Plan, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::store::Change;
 use crate::time::Now;
+use crate::work::Write;
 
 /// The hub's side of one connection.
 pub type HubLink = Link<Hub>;
@@ -23,101 +24,135 @@ pub type HubLink = Link<Hub>;
 /// The hub's rules for one agent.
 #[derive(Debug)]
 pub struct Hub {
-    pub(crate) side: Arc<HubSide>,
-    pub(crate) agent: String,
-    /// The agent's name in Argo CD's list of clusters.
-    pub(crate) cluster: String,
-    /// The agent's own namespace, once it has told.
-    pub(crate) agent_namespace: String,
-    /// Unknown until the agent has connected once.
-    pub(crate) mode: Option<Mode>,
+    side: Arc<HubSide>,
+    /// The hub's persistent id.
+    principal_uid: String,
+    agent: Agent,
+    /// Whether the agent has connected once and told its mode.
+    is_known: bool,
+    /// Whether the namespace of an autonomous agent's mirrors may be made.
+    makes_namespace: bool,
     /// Mirrors of an autonomous agent's objects, as they should be.
-    pub(crate) mirrors: BTreeMap<Key, Object>,
+    mirrors: BTreeMap<Key, Object>,
+    /// How mirrors were that someone deleted.
+    lost: BTreeMap<Key, Object>,
     /// Applications whose end the agent has told of.
-    pub(crate) ended: std::collections::BTreeSet<Key>,
+    ended: BTreeSet<Key>,
 }
 
 impl Hub {
-    /// Rules for that agent.
-    pub fn new(side: Arc<HubSide>, agent: String, cluster: String) -> Self {
+    /// Rules for the agent of that name, known to Argo CD as that cluster.
+    pub fn new(
+        side: Arc<HubSide>,
+        principal_uid: String,
+        agent: String,
+        cluster: String,
+        makes_namespace: bool,
+    ) -> Self {
+        let agent = Agent { name: agent, mode: Mode::Managed, namespace: String::new(), cluster };
         Self {
             side,
+            principal_uid,
             agent,
-            cluster,
-            agent_namespace: String::new(),
-            mode: None,
+            is_known: false,
+            makes_namespace,
             mirrors: BTreeMap::new(),
-            ended: std::collections::BTreeSet::new(),
+            lost: BTreeMap::new(),
+            ended: BTreeSet::new(),
         }
     }
 
-    pub(crate) fn is_managed(&self) -> bool {
-        self.mode == Some(Mode::Managed)
+    fn is_managed(&self) -> bool {
+        self.is_known && self.agent.mode == Mode::Managed
     }
 
-    pub(crate) fn is_autonomous(&self) -> bool {
-        self.mode == Some(Mode::Autonomous)
+    fn is_autonomous(&self) -> bool {
+        self.is_known && self.agent.mode == Mode::Autonomous
     }
 
-    fn plan_inbound(&self, core: &Core, key: &Key, event: &Event, body: &Value) -> Plan {
+    fn plan_inbound(&self, core: &Core, now: Now, key: &Key, incoming: &Incoming) -> Plan {
         let existing = core.store.get(key).map(AsRef::as_ref);
-        match (self.mode, key.kind, &event.kind) {
-            (Some(Mode::Managed), Kind::Application, Type::StatusUpdate) => {
-                let delivered = self.is_operation_delivered(core, key);
-                mapping::status_on_hub(&self.side, body, existing, delivered)
+        let (hub, agent, body) = (&*self.side, &self.agent, &incoming.body);
+        let delivered = self.is_operation_delivered(core, key);
+        match (agent.mode, key.kind, &incoming.event.kind) {
+            (Mode::Managed, Kind::Application, Type::StatusUpdate) => {
+                mapping::status_on_hub(hub, agent, body, existing, delivered)
             }
-            (Some(Mode::Managed), Kind::Application, Type::Delete) => mapping::deletion_on_hub(existing),
-            (Some(Mode::Managed), Kind::Application, Type::Error) => mapping::error_on_hub(body, existing),
-            (Some(Mode::Autonomous), _, Type::Create | Type::SpecUpdate) => self.plan_mirror(key, body, existing),
-            (Some(Mode::Autonomous), Kind::Application | Kind::AppProject, Type::Delete) => {
-                mapping::mirror_delete(body, existing)
+            (Mode::Managed, Kind::Application, Type::Delete) => mapping::deletion_on_hub(hub, agent, body, existing),
+            (Mode::Managed, Kind::Application, Type::Error) => {
+                let message = body["message"].as_str().unwrap_or_default();
+                mapping::error_on_hub(hub, agent, existing, message, now.wall)
+            }
+            (Mode::Autonomous, Kind::Application, Type::Create | Type::SpecUpdate) => {
+                mapping::mirror_application(hub, agent, body, existing, delivered, now.wall)
+            }
+            (Mode::Autonomous, Kind::AppProject, Type::Create | Type::SpecUpdate) => {
+                mapping::mirror_project(hub, agent, body, existing, now.wall)
+            }
+            (Mode::Autonomous, Kind::Application | Kind::AppProject, Type::Delete) => {
+                mapping::mirror_delete(hub, agent, key.kind, body, existing)
             }
             (mode, kind, what) => {
-                let mode = mode.map_or_else(|| "unknown".to_owned(), |mode| mode.to_string());
-                Plan::Refuse(Refusal::permanent(format!(
-                    "{what:?} of {} is not for an agent to send in mode {mode}",
-                    kind.name()
-                )))
+                let what = what.as_str();
+                let message = format!("{what} of {} is not for an agent to send in mode {mode}", kind.name());
+                Plan::Refuse(Refusal::new(Reason::WrongMode, message))
             }
         }
     }
 }
 
 impl Side for Hub {
-    fn key(&self, core: &Core, kind: Kind, event: &Event, body: &Value) -> Result<Key, Refusal> {
-        let _ = (core, event);
-        let mode = self.mode.ok_or_else(|| Refusal::permanent("the agent's mode is not known"))?;
-        mapping::hub_key(&self.side, &self.agent, &self.agent_namespace, mode, kind, body)
+    fn key(&self, _core: &Core, kind: Kind, event: &Event, body: &Value) -> Result<Key, Refusal> {
+        if !self.is_known {
+            return Err(Refusal::new(Reason::WrongMode, "the agent's mode is not known"));
+        }
+        let key = if event.kind == Type::Error { reported(kind, body) } else { mapping::key_of(kind, body)? };
+        let remapped = object::annotation(body, object::NAMESPACE_REMAPPED).is_some();
+        mapping::hub_key(&self.side, &self.agent, &key, remapped)
     }
 
-    fn plan(&self, core: &Core, key: &Key, why: &Why) -> Plan {
-        let existing = core.store.get(key).map(AsRef::as_ref);
+    fn plan(&self, core: &Core, now: Now, key: &Key, why: &Why) -> Plan {
         match why {
-            Why::Inbound(incoming) => self.plan_inbound(core, key, &incoming.event, &incoming.body),
-            Why::Repair => self.plan_repair(key, existing),
-            Why::Stamp(id) => mapping::stamp_operation(id, existing),
+            Why::Inbound(incoming) | Why::Retry(incoming) => self.plan_inbound(core, now, key, incoming),
+            Why::Repair => self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)),
+            Why::Stamp => plan_stamp(core, key),
         }
     }
 
     fn changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change) {
-        match self.mode {
-            None => {}
-            Some(Mode::Managed) => self.managed_changed(core, now, key, change),
-            Some(Mode::Autonomous) => self.mirror_changed(core, now, key, change),
+        if self.is_managed() {
+            self.managed_changed(core, now, key, change);
+        } else if self.is_autonomous() {
+            self.mirror_changed(core, now, key, change);
         }
     }
 
     fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled) {
         match why {
-            Why::Inbound(incoming) => self.inbound_settled(core, key, &incoming.event.kind, settled),
-            Why::Stamp(_) if *settled == Settled::Written => self.send_operation(core, now, key),
-            Why::Stamp(_) | Why::Repair => {}
+            Why::Inbound(incoming) | Why::Retry(incoming) if self.is_autonomous() => {
+                self.mirror_settled(core, key, &incoming.event.kind, settled);
+            }
+            Why::Inbound(incoming) | Why::Retry(incoming) => {
+                self.managed_settled(core, now, key, incoming, settled);
+            }
+            Why::Stamp if *settled == Settled::Written => self.send_operation(core, now, key),
+            Why::Stamp => {}
+            Why::Repair => {
+                self.lost.remove(key);
+            }
         }
     }
 
-    fn is_right(&self, core: &Core, key: &Key) -> bool {
-        let existing = core.store.get(key).map(AsRef::as_ref);
-        !self.is_autonomous() || matches!(self.plan_repair(key, existing), Plan::Nothing)
+    fn is_right(&self, core: &Core, _now: Now, key: &Key) -> bool {
+        matches!(self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)), Plan::Nothing)
+    }
+
+    fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {
+        let is_first = self.makes_namespace
+            && self.is_autonomous()
+            && key.kind == Kind::Application
+            && matches!(write, Write::Create(_));
+        is_first.then(|| key.namespace.clone())
     }
 
     fn compare(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal> {
@@ -129,37 +164,41 @@ impl Side for Hub {
     }
 
     fn compare_due(&mut self, _core: &mut Core, _now: Now) {
-        // In our own pairs the agent speaks first; upstream's has no comparison but at a start.
+        // In our own pairs the agent speaks first; upstream's compares only at a start.
     }
+}
+
+fn plan_stamp(core: &Core, key: &Key) -> Plan {
+    let Some(existing) = core.store.get(key) else { return Plan::Nothing };
+    match mapping::pending_operation(existing) {
+        mapping::Pending::Unstamped(id) => mapping::stamp_operation(existing, &id),
+        mapping::Pending::Stale => mapping::unstamp_operation(existing),
+        mapping::Pending::None | mapping::Pending::Stamped(_) => Plan::Nothing,
+    }
+}
+
+/// The object that an agent's complaint names.
+fn reported(kind: Kind, body: &Value) -> Key {
+    let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+    Key { kind, namespace: text("resourceNamespace"), name: text("resourceName") }
 }
 
 impl Link<Hub> {
     /// The agent is connected, in that mode, from that namespace of its own cluster.
     pub fn agent_connected(&mut self, now: Now, mode: Mode, agent_namespace: String, peer: Peer) {
-        if self.side.mode != Some(mode) {
-            if self.side.mode.is_some() {
-                self.core.outbox.clear();
-            }
+        if !self.side.is_known || self.side.agent.mode != mode {
+            self.core.outbox.clear();
             self.core.forget_peer_state();
-            self.side.mode = Some(mode);
+            self.side.is_known = true;
+            self.side.agent.mode = mode;
             self.side.remember_mirrors(&self.core);
         }
-        self.side.agent_namespace = agent_namespace;
+        self.side.agent.namespace = agent_namespace;
         self.connected(now, peer);
     }
 
     /// The agent's cluster has that name in Argo CD.
     pub fn set_cluster(&mut self, cluster: String) {
-        self.side.cluster = cluster;
+        self.side.agent.cluster = cluster;
     }
-
-    /// The agent's mode, once it is known.
-    pub fn mode(&self) -> Option<Mode> {
-        self.side.mode
-    }
-}
-
-/// Whether an object is the agent's own, mirrored here.
-pub(crate) fn is_mirror(object: &Value) -> bool {
-    object::source_uid(object).is_some()
 }

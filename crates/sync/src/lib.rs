@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod checksum;
+mod differ;
 pub mod failure;
 pub mod hub;
 pub mod inbox;
@@ -12,7 +13,7 @@ pub mod mapping;
 pub mod object;
 pub mod outbox;
 pub mod resync;
-pub mod router;
+
 pub mod store;
 mod time;
 pub mod work;

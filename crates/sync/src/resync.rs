@@ -10,6 +10,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::checksum;
+use crate::mapping::{Reason, Refusal};
 use crate::object::{self, Kind};
 
 /// Capability of a peer that compares by digest.
@@ -117,9 +118,14 @@ pub struct DigestItem {
     pub status: Checksum,
 }
 
-/// Reads a message; what is wrong with it otherwise.
-pub fn read<'a, T: Deserialize<'a>>(data: &'a Bytes) -> Result<T, String> {
-    serde_json::from_slice(data).map_err(|error| error.to_string())
+/// Reads a message.
+pub fn read<'a, T: Deserialize<'a>>(data: &'a Bytes) -> Result<T, Refusal> {
+    serde_json::from_slice(data).map_err(|error| Refusal::new(Reason::Invalid, format!("its body: {error}")))
+}
+
+/// The kind that a message names.
+pub fn kind(name: &str) -> Result<Kind, Refusal> {
+    Kind::of_name(name).ok_or_else(|| Refusal::new(Reason::Invalid, format!("kind {name:?} is not kept in step")))
 }
 
 /// Writes a message.
@@ -140,23 +146,25 @@ pub struct Entry {
     /// The uid both sides know it by.
     pub uid: String,
     /// Over what its source decides.
-    pub spec: [u8; 16],
+    pub spec: [u8; 32],
     /// Over what was observed of it.
-    pub status: [u8; 16],
+    pub status: [u8; 32],
 }
 
 impl Inventory {
     /// Adds an object under its name on the hub.
     pub fn add(&mut self, kind: Kind, namespace: String, name: &str, object: &Value) {
         let uid = object::origin_uid(object);
-        let body = if kind == Kind::Repository { &object["data"] } else { &object["spec"] };
-        let spec = checksum::digest(kind, name, uid, body, &Value::Null, &Value::Null);
-        let status = match kind {
-            Kind::Application => {
-                checksum::digest(kind, name, uid, &Value::Null, &object["status"], &object["operation"])
+        let spec = checksum::spec_checksum(kind, object).unwrap_or_default();
+        let mut status = Sha256::new();
+        if kind == Kind::Application {
+            for part in [&object["status"], &object["operation"]] {
+                let json = checksum::go_json(part);
+                status.update((json.len() as u64).to_be_bytes());
+                status.update(json);
             }
-            Kind::AppProject | Kind::Repository => [0; 16],
-        };
+        }
+        let status = status.finalize().into();
         let entry = Entry { uid: uid.to_owned(), spec, status };
         self.items.insert((kind.name().to_owned(), namespace, name.to_owned()), entry);
     }

@@ -25,8 +25,6 @@ pub enum Write {
     Delete {
         /// The uid it must have.
         uid: String,
-        /// The version it must have, where that matters.
-        resource_version: Option<String>,
         /// What happens to what it owns.
         propagation: Propagation,
     },
@@ -54,8 +52,8 @@ pub struct Failure {
     pub message: String,
 }
 
-/// Plans on one object that went stale in a row before it waits for things to calm down.
-const STALE_MAX: u32 = 5;
+/// Writes of one job in a row before it waits for things to calm down.
+const WRITES_MAX: u32 = 6;
 
 /// What is being done about objects; `J` says why.
 #[derive(Debug)]
@@ -70,10 +68,9 @@ pub struct Works<J> {
 struct Job<J> {
     why: J,
     state: State,
-    /// Failed attempts in a row.
-    failures: u32,
-    /// Stale plans in a row.
-    stale: u32,
+    backoff: Backoff,
+    /// Writes since it began or last waited.
+    writes: u32,
     /// Whether there is more to do after the write under way.
     continues: bool,
     /// What watches saw meanwhile; looked at when the write has ended.
@@ -112,7 +109,8 @@ impl<J> Default for Works<J> {
 impl<J> Works<J> {
     /// Begins; the caller plans it next. There must be none for that key.
     pub fn begin(&mut self, key: Key, why: J) {
-        let job = Job { why, state: State::Ready, failures: 0, stale: 0, continues: false, seen: None };
+        let backoff = Backoff::new(seed(&key));
+        let job = Job { why, state: State::Ready, backoff, writes: 0, continues: false, seen: None };
         let before = self.jobs.insert(key, job);
         assert!(before.is_none(), "one job per object");
     }
@@ -137,28 +135,28 @@ impl<J> Works<J> {
         self.jobs.is_empty()
     }
 
-    /// A ticket for a write that now goes out.
-    pub fn write(&mut self, key: &Key) -> Ticket {
-        self.issued += 1;
-        let ticket = Ticket(self.issued);
+    /// A ticket for a write that now goes out; `continues` when it is not the last of its job. None when there have been
+    /// so many in a row that the job waits instead.
+    pub fn write(&mut self, now: Duration, key: &Key, continues: bool) -> Option<Ticket> {
         let job = self.jobs.get_mut(key).expect("only a job that has begun writes");
         assert!(!matches!(job.state, State::Writing(_)), "one write at a time");
+        job.writes += 1;
+        if job.writes > WRITES_MAX {
+            self.failed(now, key);
+            return None;
+        }
+        self.issued += 1;
+        let ticket = Ticket(self.issued);
         job.state = State::Writing(ticket);
+        job.continues = continues;
         self.tickets.insert(ticket, key.clone());
-        ticket
+        Some(ticket)
     }
 
     /// Waits until the object is gone.
     pub fn linger(&mut self, key: &Key) {
         if let Some(job) = self.jobs.get_mut(key) {
             job.state = State::Lingering;
-        }
-    }
-
-    /// The next write is not the last one of its job.
-    pub fn continues(&mut self, key: &Key) {
-        if let Some(job) = self.jobs.get_mut(key) {
-            job.continues = true;
         }
     }
 
@@ -170,26 +168,13 @@ impl<J> Works<J> {
         Some(Ended { key, continues: std::mem::take(&mut job.continues), seen: job.seen.take() })
     }
 
-    /// Notes that the plan was stale; whether it may be planned again at once.
-    pub fn stale(&mut self, now: Duration, key: &Key) -> bool {
-        let Some(job) = self.jobs.get_mut(key) else { return false };
-        job.stale += 1;
-        if job.stale < STALE_MAX {
-            return true;
-        }
-        job.stale = 0;
-        self.failed(now, key, Class::Temporary);
-        false
-    }
-
-    /// Notes a failure; the job is planned again later. When that is.
-    pub fn failed(&mut self, now: Duration, key: &Key, class: Class) -> Option<Duration> {
-        let job = self.jobs.get_mut(key)?;
-        let at = now + Backoff::of(class).delay(job.failures, seed(key));
-        job.failures = job.failures.saturating_add(1);
+    /// Notes a failure that passes; the job is planned again later.
+    pub fn failed(&mut self, now: Duration, key: &Key) {
+        let Some(job) = self.jobs.get_mut(key) else { return };
+        let at = now + job.backoff.next(Class::Temporary);
+        job.writes = 0;
         job.state = State::Waiting(at);
         self.waits.insert((at, key.clone()));
-        Some(at)
     }
 
     /// Keeps what a watch saw while a write is under way; gives it back otherwise.
@@ -203,9 +188,18 @@ impl<J> Works<J> {
         }
     }
 
-    /// Whether the job waits for its object to go.
-    pub fn is_lingering(&self, key: &Key) -> bool {
-        self.jobs.get(key).is_some_and(|job| job.state == State::Lingering)
+    /// The object has changed: whether a job waited and is to be planned now.
+    pub fn wake(&mut self, key: &Key) -> bool {
+        let Some(job) = self.jobs.get_mut(key) else { return false };
+        match job.state {
+            State::Waiting(at) => {
+                self.waits.remove(&(at, key.clone()));
+            }
+            State::Lingering => {}
+            State::Ready | State::Writing(_) => return false,
+        }
+        job.state = State::Ready;
+        true
     }
 
     /// Ends a job and says why it was begun.
@@ -245,7 +239,7 @@ impl<J> Works<J> {
 }
 
 /// A number of its own for each object, so that retries of many do not come at once.
-fn seed(key: &Key) -> u64 {
+pub(crate) fn seed(key: &Key) -> u64 {
     let bytes = key.namespace.bytes().chain([0]).chain(key.name.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -3,8 +3,8 @@
 use thane_api::event::Type;
 
 use super::Agent;
+use crate::differ;
 use crate::link::Core;
-use crate::mapping;
 use crate::object::{self, Key, Kind};
 use crate::store::Change;
 use crate::time::Now;
@@ -17,15 +17,14 @@ impl Agent {
         match (&change.old, &change.new) {
             (_, Some(new)) if object::is_ignored(new) => {}
             (None, Some(new)) => self.send_source(core, now, key, new, Type::Create),
-            (Some(old), Some(new)) => {
-                if object::uid(old) != object::uid(new) {
-                    self.send_source(core, now, key, new, Type::Create);
-                } else if mapping::differs_as_source(old, new) {
-                    self.send_source(core, now, key, new, Type::SpecUpdate);
-                }
+            (Some(old), Some(new)) if object::uid(old) != object::uid(new) => {
+                self.send_source(core, now, key, new, Type::Create);
             }
-            (Some(old), None) => self.send_gone(core, now, key, Some(old)),
-            (None, None) => {}
+            (Some(old), Some(new)) if differ::as_source(old, new) => {
+                self.send_source(core, now, key, new, Type::SpecUpdate);
+            }
+            (Some(old), None) => self.send_gone(core, now, key, old),
+            (_, Some(_)) | (None, None) => {}
         }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use thane_api::event::Type;
 
-use super::Agent;
-use crate::link::{Core, Note, Settled, Why};
+use super::{Agent, is_copy};
+use crate::differ;
+use crate::link::{Core, Incoming, Note, Settled, Why};
 use crate::mapping::{self, Plan};
-use crate::object::{self, Key, Kind, Object};
+use crate::object::{self, Key, Kind};
 use crate::store::Change;
 use crate::time::Now;
 
@@ -20,7 +21,7 @@ impl Agent {
         if !self.is_managed() {
             return;
         }
-        for (key, object) in core.store.iter().filter(|(_, object)| object::source_uid(object).is_some()) {
+        for (key, object) in core.store.iter().filter(|(_, object)| is_copy(object)) {
             self.copies.insert(key.clone(), Arc::clone(object));
             if object::is_deleting(object) {
                 self.ending.insert(key.clone());
@@ -29,25 +30,31 @@ impl Agent {
     }
 
     /// The hub's event has had its effect.
-    pub(super) fn copy_settled(&mut self, core: &mut Core, now: Now, key: &Key, kind: &Type, settled: &Settled) {
-        if *settled == Settled::Refused {
-            return;
+    pub(super) fn copy_settled(
+        &mut self,
+        core: &mut Core,
+        now: Now,
+        key: &Key,
+        incoming: &Incoming,
+        settled: &Settled,
+    ) {
+        if let Settled::Refused(_) = settled {
+            return self.complain(core, now, key, incoming);
         }
         let existing = core.store.get(key).cloned();
-        match (kind, existing) {
+        match (&incoming.event.kind, existing) {
             (Type::Delete, None) => self.copy_gone(key),
-            (Type::Delete, Some(_)) => {
-                self.copies.remove(key);
+            (Type::Delete, Some(object)) if object::is_deleting(&object) => {
                 self.ending.insert(key.clone());
             }
-            (Type::Create | Type::SpecUpdate, Some(object)) => {
+            (Type::Create | Type::SpecUpdate, Some(object)) if is_copy(&object) => {
                 if object::is_deleting(&object) {
                     self.ending.insert(key.clone());
                 } else {
                     self.ending.remove(key);
                 }
                 self.copies.insert(key.clone(), Arc::clone(&object));
-                if key.kind == Kind::Application && *settled == Settled::Written && has_status(&object) {
+                if *settled == Settled::Written && !object["status"].is_null() {
                     // What is there may be news to a hub that has just adopted it.
                     self.send_status(core, now, key, &object);
                 }
@@ -55,9 +62,7 @@ impl Agent {
             // Deleted at the hub's wish, without anything to hold it.
             (Type::Create | Type::SpecUpdate, None) => {
                 self.copy_gone(key);
-                if key.kind == Kind::Application {
-                    self.send_gone(core, now, key, None);
-                }
+                self.send_gone(core, now, key, &incoming.body);
             }
             (Type::SetOperation | Type::TerminateOperation, Some(object)) => {
                 self.send_status(core, now, key, &object);
@@ -68,39 +73,34 @@ impl Agent {
 
     fn copy_gone(&mut self, key: &Key) {
         self.copies.remove(key);
+        self.lost.remove(key);
         self.ending.remove(key);
     }
 
     /// Something changed here: Argo CD at work, or someone who should not.
     pub(super) fn copy_changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change) {
-        let is_copy = |object: &Option<Object>| object.as_ref().is_some_and(|object| object::source_uid(object).is_some());
-        if !is_copy(&change.old) && !is_copy(&change.new) && !self.copies.contains_key(key) {
+        let is_ours = [&change.old, &change.new].into_iter().flatten().any(|object| is_copy(object));
+        if !is_ours && !self.copies.contains_key(key) {
             return;
         }
         match (&change.old, &change.new) {
             (old, Some(new)) => {
-                if key.kind == Kind::Application
-                    && old.as_ref().is_none_or(|old| mapping::differs_for_hub(old, new))
-                {
+                let is_news = old.as_ref().is_none_or(|old| differ::for_hub(old, new));
+                if key.kind == Kind::Application && is_news {
                     self.send_status(core, now, key, new);
                 }
             }
-            (Some(old), None) if self.ending.contains(key) || object::is_deleting(old) && self.is_end_wanted(key) => {
+            (Some(old), None) if self.ending.contains(key) => {
                 self.copy_gone(key);
-                if key.kind == Kind::Application {
-                    self.send_gone(core, now, key, Some(old));
+                self.send_gone(core, now, key, old);
+            }
+            (Some(old), None) => {
+                if self.copies.contains_key(key) {
+                    self.lost.insert(key.clone(), Arc::clone(old));
                 }
             }
-            (_, None) => {}
+            (None, None) => {}
         }
-        self.repair_if_wrong(core, key);
-    }
-
-    fn is_end_wanted(&self, key: &Key) -> bool {
-        self.ending.contains(key) || !self.copies.contains_key(key)
-    }
-
-    fn repair_if_wrong(&mut self, core: &mut Core, key: &Key) {
         let existing = core.store.get(key).map(AsRef::as_ref);
         if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
             core.note(Note::Repaired { key: key.clone() });
@@ -112,13 +112,12 @@ impl Agent {
         if !self.is_managed() || self.ending.contains(key) {
             return Plan::Nothing;
         }
-        match self.copies.get(key) {
-            Some(copy) => mapping::revert_tampering(&self.side, key.kind, copy, existing),
-            None => Plan::Nothing,
+        match (self.copies.get(key), existing) {
+            (Some(copy), Some(existing)) => mapping::revert_tampering(key.kind, copy, existing),
+            (Some(copy), None) => {
+                mapping::revert_deletion(&self.side, key.kind, copy, self.lost.get(key).unwrap_or(copy))
+            }
+            (None, _) => Plan::Nothing,
         }
     }
-}
-
-fn has_status(object: &Value) -> bool {
-    object["status"].as_object().is_some_and(|status| !status.is_empty())
 }

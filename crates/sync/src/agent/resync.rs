@@ -1,16 +1,16 @@
 //! The agent compares what it has with what its hub has.
 
 use bytes::Bytes;
-use thane_api::event::{Event, Mode, Type};
+use thane_api::event::{Event, Type};
 
-use super::Agent;
-use crate::checksum;
+use super::{Agent, is_copy};
+use crate::checksum::{self, Item};
 use crate::link::{Core, Note};
-use crate::mapping::{self, Placement, Refusal};
+use crate::mapping::{self, Mode, Placement, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::resync::{
-    Checksum, DIGEST, Digest, DigestItem, DigestItems, Inventory, RequestList, RequestUpdate, SyncedResource, read,
-    write,
+    self, Checksum, DIGEST, Digest, DigestItem, DigestItems, Inventory, RequestList, RequestUpdate, SyncedResource,
+    read, write,
 };
 use crate::time::Now;
 
@@ -60,7 +60,7 @@ impl Agent {
 
     fn is_shared(&self, key: &Key, object: &Object) -> bool {
         match self.side.mode {
-            Mode::Managed => object::source_uid(object).is_some(),
+            Mode::Managed => is_copy(object),
             Mode::Autonomous => {
                 key.kind != Kind::Repository && key.namespace == self.side.namespace && !object::is_ignored(object)
             }
@@ -77,7 +77,7 @@ impl Agent {
     fn request_update(&self, key: &Key, object: &Object) -> RequestUpdate {
         RequestUpdate {
             name: key.name.clone(),
-            namespace: mapping::namespace_on_hub(&self.side, object),
+            namespace: mapping::reported_key(&self.side, key.kind, object).namespace,
             uid: object::origin_uid(object).to_owned(),
             kind: key.kind.name().to_owned(),
             checksum: Checksum(checksum::spec_checksum(key.kind, object).ok().map(Vec::from)),
@@ -85,48 +85,44 @@ impl Agent {
     }
 
     pub(super) fn compare_message(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal> {
-        let wrong = |error: String| Refusal::permanent(format!("its body: {error}"));
         match (self.side.mode, &event.kind) {
             (Mode::Managed, Type::RequestResourceResync) => {
                 self.request_updates(core, now);
                 Ok(())
             }
             (Mode::Managed, Type::ResponseSyncedResource) => {
-                let item: SyncedResource = read(&event.data).map_err(wrong)?;
+                let item: SyncedResource = read(&event.data)?;
                 self.synced_listed(core, now, item)
             }
             (Mode::Autonomous, Type::RequestSyncedResourceList) => {
-                let request: RequestList = read(&event.data).map_err(wrong)?;
+                let request: RequestList = read(&event.data)?;
                 self.list_requested(core, now, &request);
                 Ok(())
             }
             (Mode::Autonomous, Type::RequestUpdate) => {
-                let request: RequestUpdate = read(&event.data).map_err(wrong)?;
+                let request: RequestUpdate = read(&event.data)?;
                 self.update_requested(core, now, &request)
             }
             (_, Type::DigestItems) => {
-                let message: DigestItems = read(&event.data).map_err(wrong)?;
+                let message: DigestItems = read(&event.data)?;
                 self.items_received(core, now, message);
                 Ok(())
             }
-            (_, kind) => Err(Refusal::permanent(format!("{kind:?} goes the other way"))),
+            (_, kind) => Err(Refusal::new(Reason::WrongMode, format!("{} goes the other way", kind.as_str()))),
         }
     }
 
+    /// The agent's key of something the hub names.
     fn named(&self, kind: &str, namespace: &str, name: &str) -> Result<Key, Refusal> {
-        let kind = Kind::of_name(kind).ok_or_else(|| Refusal::permanent(format!("kind {kind:?} is not known")))?;
-        let namespace = match (kind, self.side.placement, self.side.mode) {
-            (Kind::Application, Placement::Destination, Mode::Managed) if namespace != self.side.hub_namespace => namespace,
-            _ => self.side.namespace.as_str(),
-        };
-        Ok(Key { kind, namespace: namespace.to_owned(), name: name.to_owned() })
+        let key = Key { kind: resync::kind(kind)?, namespace: namespace.to_owned(), name: name.to_owned() };
+        mapping::agent_key(&self.side, &key)
     }
 
     fn synced_listed(&mut self, core: &mut Core, now: Now, item: SyncedResource) -> Result<(), Refusal> {
         let key = self.named(&item.kind, &item.namespace, &item.name)?;
         let request = match core.store.get(&key) {
             // An object of our own that only has the same name: the hub's sending decides what becomes of it.
-            Some(object) if object::source_uid(object).is_some() => self.request_update(&key, object),
+            Some(object) if is_copy(object) => self.request_update(&key, object),
             _ => {
                 let SyncedResource { name, namespace, kind, .. } = item;
                 RequestUpdate { name, namespace, kind, uid: String::new(), checksum: Checksum(None) }
@@ -153,18 +149,9 @@ impl Agent {
     }
 
     fn update_requested(&mut self, core: &mut Core, now: Now, request: &RequestUpdate) -> Result<(), Refusal> {
-        let mut key = self.named(&request.kind, &request.namespace, &request.name)?;
-        if key.kind == Kind::AppProject
-            && let Some(name) = key.name.strip_prefix(&format!("{}-", self.side.name))
-        {
-            key.name = name.to_owned();
-        }
+        let key = self.named(&request.kind, &request.namespace, &request.name)?;
         let Some(object) = core.store.get(&key).filter(|object| self.is_shared(&key, object)).cloned() else {
-            // The mirror's source uid is how the hub knows it.
-            let ghost = serde_json::json!({"metadata": {
-                "name": key.name, "namespace": key.namespace, "uid": request.uid,
-            }});
-            self.send_gone(core, now, &key, Some(&Object::new(ghost)));
+            self.send_gone(core, now, &key, &mapping::deletion_of(&key, &request.uid));
             return Ok(());
         };
         let ours = checksum::spec_checksum(key.kind, &object).ok().map(Vec::from);
@@ -196,19 +183,29 @@ impl Agent {
             match self.side.mode {
                 Mode::Managed => {
                     let namespace = match (key.kind, self.side.placement) {
-                        (Kind::Application, Placement::Destination) => mapping::namespace_on_hub(&self.side, object),
+                        (Kind::Application, Placement::Destination) => {
+                            mapping::reported_key(&self.side, key.kind, object).namespace
+                        }
                         _ => String::new(),
                     };
                     inventory.add(key.kind, namespace, &key.name, object);
                 }
                 Mode::Autonomous => {
-                    if let Some(mirror) = mapping::mirror_form(&self.side, key.kind, object) {
+                    // What cannot be mirrored the hub does not have either.
+                    if let Ok(mirror) = self.mirrored(key.kind, object) {
                         inventory.add(key.kind, String::new(), object::name(&mirror), &mirror);
                     }
                 }
             }
         }
         inventory
+    }
+
+    fn mirrored(&self, kind: Kind, object: &Object) -> Result<serde_json::Value, Refusal> {
+        match kind {
+            Kind::Application => mapping::mirrored_application(&self.side.name, object),
+            Kind::AppProject | Kind::Repository => mapping::mirrored_project(&self.side.name, object),
+        }
     }
 
     fn items_received(&mut self, core: &mut Core, now: Now, message: DigestItems) {
@@ -227,10 +224,8 @@ impl Agent {
     fn settle_differences(&mut self, core: &mut Core, now: Now, theirs: &[DigestItem]) {
         let ours = self.inventory(core);
         let total = ours.items.len().max(theirs.len());
-        let theirs: std::collections::BTreeMap<_, _> = theirs
-            .iter()
-            .map(|item| ((item.kind.clone(), item.namespace.clone(), item.name.clone()), item))
-            .collect();
+        let theirs: std::collections::BTreeMap<_, _> =
+            theirs.iter().map(|item| ((item.kind.clone(), item.namespace.clone(), item.name.clone()), item)).collect();
         let differs = |key: &(String, String, String)| match (ours.items.get(key), theirs.get(key)) {
             (Some(entry), Some(item)) => !entry.same_spec(item) || !entry.same_status(item),
             _ => true,
@@ -243,7 +238,7 @@ impl Agent {
             let (ours, theirs) = (ours.items.get(&key), theirs.get(&key).copied());
             match self.side.mode {
                 Mode::Managed => self.settle_copy(core, now, &key, ours.zip(theirs), everything),
-                Mode::Autonomous => self.settle_source(core, now, &key, ours.is_some()),
+                Mode::Autonomous => self.settle_source(core, now, &key, theirs),
             }
         }
     }
@@ -258,7 +253,7 @@ impl Agent {
         everything: bool,
     ) {
         let Ok(key) = self.named(kind, namespace, name) else { return };
-        let existing = core.store.get(&key).filter(|object| object::source_uid(object).is_some()).cloned();
+        let existing = core.store.get(&key).filter(|object| is_copy(object)).cloned();
         let same_spec = both.is_some_and(|(entry, item)| entry.same_spec(item));
         if !same_spec || everything {
             let request = RequestUpdate {
@@ -280,16 +275,20 @@ impl Agent {
     }
 
     /// Sends what the hub lacks or has otherwise, and the end of what it has too much.
-    fn settle_source(&mut self, core: &mut Core, now: Now, (kind, _, name): &(String, String, String), ours: bool) {
-        let Ok(mut key) = self.named(kind, "", name) else { return };
-        if key.kind == Kind::AppProject
-            && let Some(stripped) = key.name.strip_prefix(&format!("{}-", self.side.name))
-        {
-            key.name = stripped.to_owned();
-        }
-        match core.store.get(&key).cloned() {
-            Some(object) if ours => self.send_source(core, now, &key, &object, Type::Create),
-            _ => self.send_gone(core, now, &key, None),
+    fn settle_source(
+        &mut self,
+        core: &mut Core,
+        now: Now,
+        (kind, _, name): &(String, String, String),
+        theirs: Option<&DigestItem>,
+    ) {
+        let Ok(key) = self.named(kind, "", name) else { return };
+        match core.store.get(&key).filter(|object| self.is_shared(&key, object)).cloned() {
+            Some(object) => self.send_source(core, now, &key, &object, Type::Create),
+            None => {
+                let uid = theirs.map_or("", |item| item.uid.as_str());
+                self.send_gone(core, now, &key, &mapping::deletion_of(&key, uid));
+            }
         }
     }
 }
@@ -298,7 +297,7 @@ impl Agent {
 const ITEMS_TOTAL_MAX: usize = 1_000_000;
 
 /// What upstream's checksum over a list is made of.
-fn own_lines<'a>(agent: &'a Agent, core: &'a Core) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+fn own_lines<'a>(agent: &'a Agent, core: &'a Core) -> impl Iterator<Item = Item<'a>> {
     let own = core.store.iter().filter(|(key, object)| agent.is_shared(key, object));
-    own.map(|(key, object)| (key.kind.name(), key.name.as_str(), object::origin_uid(object)))
+    own.map(|(key, object)| Item { kind: key.kind.name(), name: &key.name, uid: object::origin_uid(object) })
 }

@@ -3,9 +3,13 @@
 use thane_api::event::Type;
 
 use super::Hub;
-use crate::link::{Core, Settled, Why, lane};
-use crate::mapping::{self, Terminating};
-use crate::object::{Key, Kind, Object};
+use crate::differ;
+use crate::failure::Class;
+use crate::lane::Lane;
+use crate::link::{Core, Incoming, Settled, Why};
+use crate::mapping::{self, Pending};
+use crate::object::{self, Key, Kind, Object};
+use crate::resync::DIGEST;
 use crate::store::Change;
 use crate::time::Now;
 
@@ -15,20 +19,15 @@ impl Hub {
             (None, Some(new)) => {
                 self.ended.remove(key);
                 self.send_object(core, now, key, new, Type::Create);
-                self.operation_changed(core, now, key, None, new);
-            }
-            (Some(old), Some(new)) if crate::object::uid(old) != crate::object::uid(new) => {
-                // Deleted and made anew while nobody looked: the agent decides by the uid.
-                self.send_object(core, now, key, new, Type::SpecUpdate);
-                self.operation_changed(core, now, key, None, new);
+                operation_changed(core, key, new);
             }
             (Some(old), Some(new)) => {
-                if key.kind == Kind::Application && mapping::terminating(old, new) == Terminating::Begins {
+                if key.kind == Kind::Application && differ::terminates(old, new) {
                     self.send_terminate(core, now, key, new);
-                } else if mapping::differs_for_agent(key.kind, old, new) {
+                } else if object::uid(old) != object::uid(new) || differ::for_agent(key.kind, old, new) {
                     self.send_object(core, now, key, new, Type::SpecUpdate);
                 }
-                self.operation_changed(core, now, key, Some(old), new);
+                operation_changed(core, key, new);
             }
             (Some(old), None) => {
                 // The agent has told that its copy is gone; there is nothing left to tell it.
@@ -40,35 +39,50 @@ impl Hub {
         }
     }
 
-    /// An operation that appears gets an id before it travels; an id whose operation is over goes.
-    fn operation_changed(&mut self, core: &mut Core, now: Now, key: &Key, old: Option<&Object>, new: &Object) {
-        if key.kind != Kind::Application {
-            return;
-        }
-        let had = old.is_some_and(|old| mapping::has_operation(old));
-        let has = mapping::has_operation(new);
-        if has && !had {
-            let id = core.unique();
-            core.ask(key, Why::Stamp(id));
-        } else if !has && mapping::operation_id(new).is_some() {
-            core.ask(key, Why::Stamp(String::new()));
-        }
-        let _ = now;
-    }
-
     /// Whether the agent is known to have the operation that the hub's copy asks for.
     pub(super) fn is_operation_delivered(&self, core: &Core, key: &Key) -> bool {
         // Our own agents echo the id, which is more exact.
-        !core.peer.as_ref().is_some_and(|peer| peer.can(crate::resync::DIGEST))
-            && !core.outbox.is_lane_waiting_for(&lane(key), &Type::SetOperation)
+        let echoes = core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST));
+        !echoes && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation)
     }
 
-    pub(super) fn inbound_settled(&mut self, core: &mut Core, key: &Key, kind: &Type, settled: &Settled) {
-        if self.is_autonomous() {
-            return self.mirror_settled(core, key, kind, settled);
+    pub(super) fn managed_settled(
+        &mut self,
+        core: &mut Core,
+        now: Now,
+        key: &Key,
+        incoming: &Incoming,
+        settled: &Settled,
+    ) {
+        match (&incoming.event.kind, settled) {
+            (Type::Delete, Settled::Written) => {
+                self.ended.insert(key.clone());
+            }
+            // The agent has something that the hub has not, or not in that form.
+            (Type::StatusUpdate, Settled::Refused(Class::Recoverable)) => self.correct(core, now, key, incoming),
+            _ => {}
         }
-        if *kind == Type::Delete && *settled == Settled::Written {
-            self.ended.insert(key.clone());
+    }
+
+    fn correct(&mut self, core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
+        if core.outbox.is_lane_busy(&Lane::of(key)) {
+            return;
         }
+        match core.store.get(key).cloned() {
+            Some(object) => self.send_object(core, now, key, &object, Type::SpecUpdate),
+            None => {
+                let uid = object::source_uid(&incoming.body).unwrap_or_default().to_owned();
+                self.send_orphan_delete(core, now, key, &uid);
+            }
+        }
+    }
+}
+
+/// An operation that appears gets an id before it travels; an id whose operation is over goes.
+pub(super) fn operation_changed(core: &mut Core, key: &Key, new: &Object) {
+    if key.kind == Kind::Application
+        && matches!(mapping::pending_operation(new), Pending::Unstamped(_) | Pending::Stale)
+    {
+        core.ask(key, Why::Stamp);
     }
 }

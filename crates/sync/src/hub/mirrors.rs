@@ -5,33 +5,28 @@ use std::sync::Arc;
 use serde_json::Value;
 use thane_api::event::Type;
 
-use super::{Hub, is_mirror};
+use super::Hub;
+use super::managed::operation_changed;
+use crate::differ;
 use crate::link::{Core, Note, Settled, Why};
-use crate::mapping::{self, Plan, Refusal, Terminating};
-use crate::object::{Key, Kind};
+use crate::mapping::{self, Plan};
+use crate::object::{self, Key, Kind};
 use crate::store::Change;
 use crate::time::Now;
 
 impl Hub {
-    pub(super) fn plan_mirror(&self, key: &Key, body: &Value, existing: Option<&Value>) -> Plan {
-        match key.kind {
-            Kind::Application => mapping::mirror_application(&self.side, &self.agent, &self.cluster, body, existing),
-            Kind::AppProject => mapping::mirror_project(&self.side, &self.agent, body, existing),
-            Kind::Repository => Plan::Refuse(Refusal::permanent("repositories of an autonomous agent stay with it")),
-        }
-    }
-
     /// After a start the hub's copies are all that is known of what the agent has.
     pub(super) fn remember_mirrors(&mut self, core: &Core) {
         self.mirrors.clear();
+        self.lost.clear();
         if self.is_autonomous() {
-            let mirrors = core.store.iter().filter(|(_, object)| is_mirror(object));
+            let mirrors = core.store.iter().filter(|(_, object)| object::source_uid(object).is_some());
             self.mirrors = mirrors.map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
         }
     }
 
     pub(super) fn mirror_settled(&mut self, core: &mut Core, key: &Key, kind: &Type, settled: &Settled) {
-        if *settled == Settled::Refused {
+        if matches!(settled, Settled::Refused(_)) {
             return;
         }
         match (kind, core.store.get(key)) {
@@ -47,16 +42,19 @@ impl Hub {
 
     /// What people change on a mirror is put back; what they ask for travels down.
     pub(super) fn mirror_changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change) {
+        let old = change.old.as_deref();
         if let (Kind::Application, Some(new)) = (key.kind, &change.new) {
-            let old = change.old.as_ref();
-            if old.is_some_and(|old| mapping::terminating(old, new) == Terminating::Begins) {
+            if old.is_some_and(|old| differ::terminates(old, new)) {
                 self.send_terminate(core, now, key, new);
-            } else if mapping::has_operation(new) && !old.is_some_and(|old| mapping::has_operation(old)) {
-                let id = core.unique();
-                core.ask(key, Why::Stamp(id));
-            } else if mapping::wants_refresh(old.map(AsRef::as_ref), new) {
+            } else if differ::wants_refresh(old, new) {
                 self.send_object(core, now, key, new, Type::SpecUpdate);
             }
+            operation_changed(core, key, new);
+        }
+        if let (Some(old), None) = (&change.old, &change.new)
+            && self.mirrors.contains_key(key)
+        {
+            self.lost.insert(key.clone(), Arc::clone(old));
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
         if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
@@ -66,12 +64,10 @@ impl Hub {
     }
 
     pub(super) fn plan_repair(&self, key: &Key, existing: Option<&Value>) -> Plan {
-        if !self.is_autonomous() {
-            return Plan::Nothing;
-        }
-        match self.mirrors.get(key) {
-            Some(mirror) => mapping::revert_mirror(mirror, existing),
-            None => Plan::Nothing,
+        let Some(mirror) = self.mirrors.get(key).filter(|_| self.is_autonomous()) else { return Plan::Nothing };
+        match existing {
+            Some(existing) => mapping::revert_mirror(mirror, existing),
+            None => mapping::revert_mirror_deletion(key.kind, self.lost.get(key).unwrap_or(mirror)),
         }
     }
 }

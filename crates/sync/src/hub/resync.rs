@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 use thane_api::event::{Event, Type};
 
 use super::Hub;
-use crate::checksum;
-use crate::link::{Core, Note, Why, lane};
-use crate::mapping::{self, Mode, Placement, Refusal};
+use super::managed::operation_changed;
+use crate::checksum::{self, Item};
+use crate::lane::Lane;
+use crate::link::{Core, Note};
+use crate::mapping::{self, Mode, Pending, Placement, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::resync::{
-    Checksum, DIGEST, Digest, DigestItems, Inventory, RequestList, RequestUpdate, SyncedResource, read, write,
+    self, Checksum, DIGEST, Digest, DigestItems, Inventory, RequestList, RequestUpdate, SyncedResource, read, write,
 };
 use crate::time::Now;
 
@@ -22,10 +24,9 @@ impl Hub {
         }
         core.note(Note::Compare { reason: "start" });
         if !core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
-            match self.mode {
-                Some(Mode::Managed) => self.greet_managed(core, now),
-                Some(Mode::Autonomous) => self.greet_autonomous(core, now),
-                None => {}
+            match self.agent.mode {
+                Mode::Managed => self.greet_managed(core, now),
+                Mode::Autonomous => self.greet_autonomous(core, now),
             }
         }
         self.resend_operations(core, now);
@@ -50,7 +51,8 @@ impl Hub {
     }
 
     fn request_updates(&mut self, core: &mut Core, now: Now) {
-        let mirrors: Vec<(Key, Object)> = core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
+        let mirrors: Vec<(Key, Object)> =
+            core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, object) in mirrors {
             let request = self.request_update(&key, Some(&object));
             self.send_message(core, now, Type::RequestUpdate, write(&request));
@@ -69,12 +71,11 @@ impl Hub {
 
     /// The checksum of a mirror as its source would compute it.
     fn source_checksum(&self, kind: Kind, mirror: &Object) -> Option<[u8; 32]> {
-        let prefix = format!("{}-", self.agent);
-        let project = mirror["spec"]["project"].as_str().and_then(|project| project.strip_prefix(&prefix));
+        let project = mirror["spec"]["project"].as_str();
         match (kind, project) {
             (Kind::Application, Some(project)) => {
                 let mut source = json!({"spec": mirror["spec"]});
-                source["spec"]["project"] = Value::String(project.to_owned());
+                source["spec"]["project"] = Value::from(mapping::unprefixed_project(&self.agent.name, project));
                 checksum::spec_checksum(kind, &source).ok()
             }
             _ => checksum::spec_checksum(kind, mirror).ok(),
@@ -91,84 +92,60 @@ impl Hub {
         self.send_message(core, now, Type::ResponseSyncedResource, write(&item));
     }
 
-    /// Operations that have an id and are not over travel again; whoever has them already skips them.
+    /// Operations that are not over travel again; whoever has them already skips them.
     fn resend_operations(&mut self, core: &mut Core, now: Now) {
-        let apps = core.store.iter().filter(|(key, object)| {
-            key.kind == Kind::Application && mapping::has_operation(object)
-        });
-        let apps: Vec<(Key, bool)> =
-            apps.map(|(key, object)| (key.clone(), mapping::operation_id(object).is_some())).collect();
-        for (key, has_id) in apps {
-            if core.outbox.is_lane_waiting_for(&lane(&key), &Type::SetOperation) {
-                continue;
-            }
-            if has_id {
+        let apps = core.store.iter().filter(|(key, _)| key.kind == Kind::Application);
+        let pending: Vec<(Key, Object)> = apps
+            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None)
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in pending {
+            if !core.outbox.is_waiting_for(&Lane::of(&key), &Type::SetOperation) {
+                operation_changed(core, &key, &object);
                 self.send_operation(core, now, &key);
-            } else if self.is_managed() {
-                let id = core.unique();
-                core.ask(&key, Why::Stamp(id));
             }
         }
     }
 
     pub(super) fn compare_message(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal> {
-        let wrong = |error: String| Refusal::permanent(format!("its body: {error}"));
-        match (self.mode, &event.kind) {
-            (Some(Mode::Managed), Type::RequestUpdate) => {
-                let request: RequestUpdate = read(&event.data).map_err(wrong)?;
+        match (self.agent.mode, &event.kind) {
+            (Mode::Managed, Type::RequestUpdate) => {
+                let request: RequestUpdate = read(&event.data)?;
                 self.update_requested(core, now, &request)
             }
-            (Some(Mode::Managed), Type::RequestSyncedResourceList) => {
-                let request: RequestList = read(&event.data).map_err(wrong)?;
+            (Mode::Managed, Type::RequestSyncedResourceList) => {
+                let request: RequestList = read(&event.data)?;
                 self.list_requested(core, now, &request);
                 Ok(())
             }
-            (Some(Mode::Autonomous), Type::ResponseSyncedResource) => {
-                let item: SyncedResource = read(&event.data).map_err(wrong)?;
-                let key = self.mirror_key(&item.kind, &item.name)?;
+            (Mode::Autonomous, Type::ResponseSyncedResource) => {
+                let item: SyncedResource = read(&event.data)?;
+                let key = self.named(&item.kind, &item.namespace, &item.name)?;
                 let request = self.request_update(&key, core.store.get(&key));
                 self.send_message(core, now, Type::RequestUpdate, write(&request));
                 Ok(())
             }
-            (Some(Mode::Autonomous), Type::RequestResourceResync) => {
+            (Mode::Autonomous, Type::RequestResourceResync) => {
                 self.request_updates(core, now);
                 Ok(())
             }
-            (Some(_), Type::Digest) => {
-                let theirs: Digest = read(&event.data).map_err(wrong)?;
-                self.digest_received(core, now, theirs);
+            (_, Type::Digest) => {
+                let theirs: Digest = read(&event.data)?;
+                self.digest_received(core, now, &theirs);
                 Ok(())
             }
-            (_, kind) => Err(Refusal::permanent(format!("{kind:?} goes the other way"))),
+            (_, kind) => Err(Refusal::new(Reason::WrongMode, format!("{} goes the other way", kind.as_str()))),
         }
     }
 
-    fn mirror_key(&self, kind: &str, name: &str) -> Result<Key, Refusal> {
-        let kind = Kind::of_name(kind).ok_or_else(|| Refusal::permanent(format!("kind {kind:?} is not known")))?;
-        let (namespace, name) = match kind {
-            Kind::Application => (self.agent.clone(), name.to_owned()),
-            Kind::AppProject if name.starts_with(&format!("{}-", self.agent)) => {
-                (self.side.namespace.clone(), name.to_owned())
-            }
-            Kind::AppProject => (self.side.namespace.clone(), format!("{}-{name}", self.agent)),
-            Kind::Repository => (self.side.namespace.clone(), name.to_owned()),
-        };
-        Ok(Key { kind, namespace, name })
-    }
-
-    /// The hub's key of something a managed agent names.
-    fn named_key(&self, kind: &str, namespace: &str, name: &str) -> Result<Key, Refusal> {
-        let kind = Kind::of_name(kind).ok_or_else(|| Refusal::permanent(format!("kind {kind:?} is not known")))?;
-        let namespace = match (kind, self.side.placement) {
-            (Kind::Application, Placement::Namespace) => self.agent.as_str(),
-            (Kind::Application, Placement::Destination) => namespace,
-            (Kind::AppProject | Kind::Repository, _) => self.side.namespace.as_str(),
-        };
-        Ok(Key { kind, namespace: namespace.to_owned(), name: name.to_owned() })
+    /// The hub's key of something the agent names.
+    fn named(&self, kind: &str, namespace: &str, name: &str) -> Result<Key, Refusal> {
+        let key = Key { kind: resync::kind(kind)?, namespace: namespace.to_owned(), name: name.to_owned() };
+        mapping::hub_key(&self.side, &self.agent, &key, false)
     }
 
     fn update_requested(&mut self, core: &mut Core, now: Now, request: &RequestUpdate) -> Result<(), Refusal> {
-        let key = self.named_key(&request.kind, &request.namespace, &request.name)?;
+        let key = self.named(&request.kind, &request.namespace, &request.name)?;
         let Some(object) = core.store.get(&key).cloned() else {
             self.send_orphan_delete(core, now, &key, &request.uid);
             return Ok(());
@@ -192,7 +169,7 @@ impl Hub {
         }
     }
 
-    fn digest_received(&mut self, core: &mut Core, now: Now, theirs: Digest) {
+    fn digest_received(&mut self, core: &mut Core, now: Now, theirs: &Digest) {
         let ours = self.inventory(core);
         if theirs.digest.0.as_deref() == Some(ours.digest().as_slice()) {
             return;
@@ -218,6 +195,6 @@ impl Hub {
 }
 
 /// What upstream's checksum over a list is made of.
-fn inventory_line<'a>((key, object): (&'a Key, &'a Object)) -> (&'a str, &'a str, &'a str) {
-    (key.kind.name(), key.name.as_str(), object::origin_uid(object))
+fn inventory_line<'a>((key, object): (&'a Key, &'a Object)) -> Item<'a> {
+    Item { kind: key.kind.name(), name: &key.name, uid: object::origin_uid(object) }
 }

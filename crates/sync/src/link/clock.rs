@@ -15,17 +15,18 @@ impl<S: Side> Link<S> {
     pub fn connected(&mut self, now: Now, peer: Peer) {
         self.core.peer = Some(peer);
         self.core.held_until = None;
-        self.core.inbox.opened(now);
+        self.core.inbox.opened();
         self.core.outbox.connected(now);
         let fresh = std::mem::take(&mut self.core.fresh);
         self.side.connected(&mut self.core, now, fresh);
         self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
-        self.begin_repairs(now);
+        self.run(now);
     }
 
     /// The peer is gone. What it sent is still processed; what waits for it is kept for a while.
     pub fn disconnected(&mut self, now: Now) {
         if self.core.peer.take().is_some() {
+            self.core.inbox.closed();
             self.core.outbox.disconnected(now);
             self.core.held_until = Some(now.monotonic + self.core.options.hold);
         }
@@ -39,7 +40,7 @@ impl<S: Side> Link<S> {
         self.give_up(now);
         self.retry_troubles(now);
         self.compare(now);
-        self.begin_repairs(now);
+        self.run(now);
     }
 
     fn give_up(&mut self, now: Now) {
@@ -52,17 +53,17 @@ impl<S: Side> Link<S> {
     }
 
     fn retry_troubles(&mut self, now: Now) {
-        let due: Vec<_> = self.core.troubles.iter().filter(|(_, trouble)| trouble.retry_at <= now.monotonic);
+        let due = self.core.troubles.iter().filter(|(_, trouble)| trouble.retry_at <= now.monotonic);
         let due: Vec<_> = due.map(|(key, trouble)| (key.clone(), trouble.incoming.clone())).collect();
         for (key, incoming) in due {
-            if self.core.works.has(&key) {
+            if self.core.is_busy(&key) {
                 continue;
             }
             // The memory of how often it failed stays until it succeeds.
             if let Some(trouble) = self.core.troubles.get_mut(&key) {
                 trouble.retry_at = Duration::MAX;
             }
-            let why = incoming.map_or(Why::Repair, Why::Inbound);
+            let why = incoming.map_or(Why::Repair, Why::Retry);
             self.core.works.begin(key.clone(), why);
             self.advance(now, &key);
         }
@@ -117,6 +118,6 @@ impl<S: Side> Link<S> {
         } else {
             self.core.fresh = true;
         }
-        self.begin_repairs(now);
+        self.run(now);
     }
 }
