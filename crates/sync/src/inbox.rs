@@ -68,6 +68,8 @@ pub struct Inbox {
     is_open: bool,
     seen: Seen,
     lanes: BTreeMap<Lane, Work>,
+    /// When the events that wait arrived.
+    arrived: BTreeMap<Identity, u64>,
     /// Lanes that could start if fewer were at work, by the arrival of their first event.
     ready: BTreeMap<u64, Lane>,
     arrivals: u64,
@@ -91,6 +93,7 @@ struct Current {
 #[derive(Debug)]
 struct Waiting {
     arrival: u64,
+    identity: Identity,
     stream: u64,
     event: Event,
 }
@@ -105,6 +108,7 @@ impl Inbox {
             is_open: false,
             seen,
             lanes: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             ready: BTreeMap::new(),
             arrivals: 0,
             waiting: 0,
@@ -126,7 +130,7 @@ impl Inbox {
         self.seen.clear();
     }
 
-    /// Takes an event that came on the current stream.
+    /// Takes an event that came on the current stream; acknowledgements and signs of life are not for here.
     pub fn receive(&mut self, now: Now, lane: Lane, event: Event) -> Verdict {
         let identity = Identity::of(&event);
         match self.seen.progress(&identity) {
@@ -140,29 +144,20 @@ impl Inbox {
             }
             None => {}
         }
-        let stream = self.stream;
-        if let Some(older) = self.lanes.get_mut(&lane).and_then(|work| work.superseded_by(&event)) {
-            let old = std::mem::replace(&mut older.event, event);
-            let old_stream = std::mem::replace(&mut older.stream, stream);
-            self.seen.open(identity);
-            return Verdict::Waits { superseded: self.give_up(now, &old, old_stream) };
-        }
+        let waiting = Waiting { arrival: self.arrivals, identity, stream: self.stream, event };
+        let waiting = match self.supersede(now, &lane, waiting) {
+            Ok(superseded) => return Verdict::Waits { superseded },
+            Err(waiting) => waiting,
+        };
         let is_idle = !self.lanes.contains_key(&lane);
-        if is_idle && self.at_work < self.options.concurrency.max(1) {
-            self.seen.open(identity);
-            return Verdict::Start(self.start(lane, stream, event));
+        if is_idle && self.has_slot() {
+            self.seen.open(waiting.identity.clone());
+            return Verdict::Start(self.start(lane, waiting));
         }
         if self.is_full() {
             return Verdict::Full;
         }
-        self.seen.open(identity);
-        let arrival = self.arrivals;
-        self.arrivals += 1;
-        self.waiting += 1;
-        self.lanes.entry(lane.clone()).or_default().waiting.push_back(Waiting { arrival, stream, event });
-        if is_idle {
-            self.ready.insert(arrival, lane);
-        }
+        self.wait(lane, waiting);
         Verdict::Waits { superseded: None }
     }
 
@@ -188,6 +183,11 @@ impl Inbox {
         self.waiting >= self.options.queue_max
     }
 
+    /// Whether something waits for what this lane is at work on: a reason not to retry it for long.
+    pub fn is_awaited(&self, lane: &Lane) -> bool {
+        self.lanes.get(lane).is_some_and(|work| !work.waiting.is_empty())
+    }
+
     /// Events that wait.
     pub fn len(&self) -> usize {
         self.waiting
@@ -203,23 +203,60 @@ impl Inbox {
         self.at_work
     }
 
+    /// Lets a newer event take the place of one that waits, whose acknowledgement it gives; gives it back if none does.
+    fn supersede(&mut self, now: Now, lane: &Lane, new: Waiting) -> Result<Option<Event>, Waiting> {
+        let arrival = self.arrived.get(&new.identity).copied();
+        let Some(work) = self.lanes.get_mut(lane) else { return Err(new) };
+        let Some(index) = work.position_of(arrival).or_else(|| work.position_of_older(&new.event.kind)) else {
+            return Err(new);
+        };
+        let place = &mut work.waiting[index];
+        self.seen.open(new.identity.clone());
+        self.arrived.remove(&place.identity);
+        self.arrived.insert(new.identity.clone(), place.arrival);
+        let old = std::mem::replace(place, Waiting { arrival: place.arrival, ..new });
+        if old.identity == place.identity || !self.is_current(old.stream) {
+            return Ok(None);
+        }
+        self.seen.set(&old.identity, Progress::Acknowledged(now.monotonic));
+        Ok(Some(old.event.acknowledgement()))
+    }
+
+    fn wait(&mut self, lane: Lane, waiting: Waiting) {
+        let arrival = waiting.arrival;
+        self.arrivals += 1;
+        self.waiting += 1;
+        self.seen.open(waiting.identity.clone());
+        self.arrived.insert(waiting.identity.clone(), arrival);
+        let work = self.lanes.entry(lane.clone()).or_default();
+        work.waiting.push_back(waiting);
+        if work.current.is_none() && work.waiting.len() == 1 {
+            self.ready.insert(arrival, lane);
+        }
+    }
+
     fn start_next(&mut self) -> Option<(Lane, Event)> {
-        if self.at_work >= self.options.concurrency.max(1) {
+        if !self.has_slot() {
             return None;
         }
         let (_, lane) = self.ready.pop_first()?;
-        let Waiting { stream, event, .. } = self.lanes.get_mut(&lane)?.waiting.pop_front()?;
+        let waiting = self.lanes.get_mut(&lane)?.waiting.pop_front()?;
         self.waiting -= 1;
-        let event = self.start(lane.clone(), stream, event);
+        self.arrived.remove(&waiting.identity);
+        let event = self.start(lane.clone(), waiting);
         Some((lane, event))
     }
 
-    fn start(&mut self, lane: Lane, stream: u64, event: Event) -> Event {
+    fn start(&mut self, lane: Lane, waiting: Waiting) -> Event {
+        let Waiting { identity, stream, event, .. } = waiting;
         let ack = event.wants_acknowledgement().then(|| event.acknowledgement());
-        let current = Current { identity: Identity::of(&event), stream, ack };
-        self.lanes.entry(lane).or_default().current = Some(current);
+        self.lanes.entry(lane).or_default().current = Some(Current { identity, stream, ack });
         self.at_work += 1;
         event
+    }
+
+    fn has_slot(&self) -> bool {
+        self.at_work < self.options.concurrency.max(1)
     }
 
     /// Remembers what came of an event; its acknowledgement, if it is to be sent.
@@ -235,32 +272,22 @@ impl Inbox {
         current.ack
     }
 
-    fn give_up(&mut self, now: Now, old: &Event, stream: u64) -> Option<Event> {
-        let identity = Identity::of(old);
-        if !self.is_current(stream) {
-            return None;
-        }
-        self.seen.set(&identity, Progress::Acknowledged(now.monotonic));
-        Some(old.acknowledgement())
-    }
-
     fn is_current(&self, stream: u64) -> bool {
         self.is_open && stream == self.stream
     }
 }
 
 impl Work {
-    /// The waiting event whose place this one takes: the same one from an earlier stream, or the older state among
-    /// the last ones, so that nothing moves across an operation or a deletion.
-    fn superseded_by(&mut self, event: &Event) -> Option<&mut Waiting> {
-        let same = self.waiting.iter().position(|old| Identity::of(&old.event) == Identity::of(event));
-        let newer = || {
-            let last_states = self.waiting.iter().enumerate().rev().take_while(|(_, old)| is_state(&old.event.kind));
-            let mut same_type = last_states.filter(|(_, old)| old.event.kind == event.kind);
-            same_type.next().map(|(index, _)| index)
-        };
-        let index = same.or_else(newer)?;
-        self.waiting.get_mut(index)
+    fn position_of(&self, arrival: Option<u64>) -> Option<usize> {
+        self.waiting.binary_search_by_key(&arrival?, |old| old.arrival).ok()
+    }
+
+    /// The waiting event that one of this type makes pointless: the older state among the last ones, so that
+    /// nothing moves across an operation or a deletion.
+    fn position_of_older(&self, kind: &Type) -> Option<usize> {
+        let last_states = self.waiting.iter().enumerate().rev().take_while(|(_, old)| is_state(&old.event.kind));
+        let mut same_type = last_states.filter(|(_, old)| old.event.kind == *kind);
+        same_type.next().map(|(index, _)| index)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The protocol between hub and agents as pure state machines: no I/O, no clock, no randomness.
 
+pub mod failure;
 pub mod inbox;
 mod jitter;
 pub mod lane;

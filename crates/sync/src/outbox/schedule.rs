@@ -105,3 +105,10 @@ impl Schedule {
         }
     }
 }
+
+#[cfg(test)]
+impl Schedule {
+    pub(super) fn is_idle_but_for_retries(&self) -> bool {
+        self.ready.is_empty() && self.releases.is_empty() && self.waiting.is_empty()
+    }
+}
