@@ -130,7 +130,7 @@ impl Inbox {
         self.seen.clear();
     }
 
-    /// Takes an event that came on the current stream.
+    /// Takes an event that came on the current stream; acknowledgements and signs of life are not for here.
     pub fn receive(&mut self, now: Now, lane: Lane, event: Event) -> Verdict {
         let identity = Identity::of(&event);
         match self.seen.progress(&identity) {
@@ -181,6 +181,11 @@ impl Inbox {
     /// Whether to stop reading the stream until something is done.
     pub fn is_full(&self) -> bool {
         self.waiting >= self.options.queue_max
+    }
+
+    /// Whether something waits for what this lane is at work on: a reason not to retry it for long.
+    pub fn is_awaited(&self, lane: &Lane) -> bool {
+        self.lanes.get(lane).is_some_and(|work| !work.waiting.is_empty())
     }
 
     /// Events that wait.

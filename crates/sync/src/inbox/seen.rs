@@ -73,3 +73,11 @@ impl Seen {
         self.order.clear();
     }
 }
+
+#[cfg(test)]
+impl Seen {
+    pub(super) fn len(&self) -> usize {
+        assert_eq!(self.known.len(), self.order.len());
+        self.known.len()
+    }
+}
