@@ -5,12 +5,15 @@
 
 mod application;
 mod autonomous;
+mod copy;
+mod identity;
 mod keys;
+mod managed;
 mod operation;
 mod pattern;
 mod plan;
 mod project;
-mod repository;
+mod revert;
 mod route;
 mod same;
 mod status;
@@ -20,25 +23,27 @@ use std::str::FromStr;
 
 pub use thane_api::event::Mode;
 
-pub use application::{managed_application, managed_delete, revert_deletion, revert_tampering};
+pub use application::managed_application;
 pub use autonomous::{
     autonomous_application, mirror_application, mirror_delete, mirror_project, mirrored_application, mirrored_project,
-    revert_mirror, revert_mirror_deletion,
 };
 pub use keys::{agent_key, hub_key, is_dns_label, is_dns_subdomain, key_of, reported_key, unprefixed_project};
+pub use managed::{managed_delete, managed_project, managed_repository};
 pub use operation::{
-    Pending, managed_operation, managed_terminate, pending_operation, stamp_operation, unstamp_operation,
+    Pending, is_terminated, managed_operation, managed_terminate, pending_operation, stamp_operation, unstamp_operation,
 };
 pub use pattern::Pattern;
 pub use plan::{Class, Plan, Precondition, Propagation, Reason, Refusal};
-pub use project::{managed_project, project_for_agent, project_goes_to};
-pub use repository::{managed_repository, repository_project};
-pub use route::{Route, agent_of_application, is_distributed_project, is_distributed_repository, route};
+pub use project::{project_for_agent, project_goes_to};
+pub use revert::{revert_deletion, revert_mirror, revert_mirror_deletion, revert_tampering};
+pub use route::{
+    Route, agent_of_application, is_distributed_project, is_distributed_repository, repository_project, route,
+};
 pub use same::same;
-pub use status::{deletion_on_hub, error_on_hub, status_on_hub};
+pub use status::{deletion_on_hub, error_on_hub, release, status_on_hub};
 pub use wire::{
-    application_for_agent, application_for_hub, deletion, deletion_of, operation_for_agent, project_for_hub,
-    repository_for_agent, terminate_for_agent,
+    application_for_agent, application_for_hub, deletion, deletion_of, is_news_for_agent, is_news_for_hub,
+    operation_for_agent, project_for_hub, repository_for_agent, terminate_for_agent,
 };
 
 /// A word that is not one of those a setting can have.

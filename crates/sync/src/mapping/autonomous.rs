@@ -3,9 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::application::{fresh, overlaid, set_field};
+use super::copy::{fresh, overlaid, set_field};
 use super::plan::{Plan, Precondition, Propagation, Reason, Refusal, refuse, replace};
-use super::same::same;
 use super::{Agent, AgentSide, HubSide, Mode, keys, operation};
 use crate::object::{self, Key, Kind, LAST_UPDATED, OPERATION_ID, REFRESH, SOURCE_UID, map_mut, metadata_mut};
 
@@ -61,7 +60,7 @@ pub fn mirror_application(
     operation_delivered: bool,
     now: Timestamp,
 ) -> Plan {
-    let key = match mirror_key(hub, agent, Kind::Application, incoming) {
+    let key = match mirrored_key(hub, agent, Kind::Application, incoming) {
         Ok(key) => key,
         Err(refusal) => return refusal.into(),
     };
@@ -83,6 +82,9 @@ pub fn mirror_application(
         object::remove_annotation(&mut mirror, OPERATION_ID);
         return Plan::Create(made(Kind::Application, &key, &mirror, &stamp));
     };
+    if !is_mirror_of(agent, Kind::Application, existing) {
+        return not_a_mirror(agent, Kind::Application, existing);
+    }
     written(existing, incoming, &stamp, || {
         let mut wanted = overlaid(&mirror, existing);
         set_field(&mut wanted, "spec", mirror.get("spec").cloned());
@@ -104,7 +106,7 @@ pub fn mirror_project(
     existing: Option<&Value>,
     now: Timestamp,
 ) -> Plan {
-    let mirrored = mirror_key(hub, agent, Kind::AppProject, incoming)
+    let mirrored = mirrored_key(hub, agent, Kind::AppProject, incoming)
         .and_then(|key| Ok((key, mirrored_project(&agent.name, incoming)?)));
     let (key, mirror) = match mirrored {
         Ok(mirrored) => mirrored,
@@ -112,6 +114,9 @@ pub fn mirror_project(
     };
     let stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let Some(existing) = existing else { return Plan::Create(made(Kind::AppProject, &key, &mirror, &stamp)) };
+    if !is_mirror_of(agent, Kind::AppProject, existing) {
+        return not_a_mirror(agent, Kind::AppProject, existing);
+    }
     written(existing, incoming, &stamp, || {
         let mut wanted = overlaid(&mirror, existing);
         set_field(&mut wanted, "spec", mirror.get("spec").cloned());
@@ -125,42 +130,14 @@ pub fn mirror_delete(hub: &HubSide, agent: &Agent, kind: Kind, incoming: &Value,
         return refusal.into();
     }
     let Some(existing) = existing else { return Plan::Nothing };
-    let Some(source) = object::source_uid(existing) else {
-        return refuse(Reason::NotYours, format!("{} {} is not a mirror", kind.name(), object::name(existing)));
-    };
+    if !is_mirror_of(agent, kind, existing) {
+        return not_a_mirror(agent, kind, existing);
+    }
     let gone = object::uid(incoming);
-    if !gone.is_empty() && gone != source {
+    if !gone.is_empty() && object::source_uid(existing) != Some(gone) {
         return Plan::Nothing;
     }
     released(existing)
-}
-
-/// Hub: undoes what someone changed on a mirror. `mirror` is what the API answered when it was last written.
-///
-/// What people may set on a mirror stays: an operation, a refresh, annotations and labels of their own.
-pub fn revert_mirror(mirror: &Value, existing: &Value) -> Plan {
-    let mut wanted = existing.clone();
-    if !same(&mirror["spec"], &existing["spec"]) {
-        set_field(&mut wanted, "spec", mirror.get("spec").cloned());
-    }
-    if object::source_uid(existing) != object::source_uid(mirror)
-        && let Some(source) = object::source_uid(mirror)
-    {
-        object::set_annotation(&mut wanted, SOURCE_UID, source);
-    }
-    // A deletion that waits for a finalizer would wait for ever: nothing on the hub removes it.
-    if object::is_deleting(existing) {
-        metadata_mut(&mut wanted).remove("finalizers");
-    }
-    replace(existing, wanted)
-}
-
-/// Hub: makes a mirror again that someone deleted; `last` is how it was last seen.
-pub fn revert_mirror_deletion(kind: Kind, last: &Value) -> Plan {
-    let mut again = fresh(kind, last);
-    set_field(&mut again, "operation", None);
-    object::remove_annotation(&mut again, OPERATION_ID);
-    Plan::Create(again)
 }
 
 /// Autonomous agent: what to write when the hub's mirror of an Application changed: a refresh, and an operation that came
@@ -192,6 +169,17 @@ pub fn autonomous_application(agent: &AgentSide, incoming: &Value, event_id: &st
     replace(existing, wanted)
 }
 
+/// The key of the mirror of an object that can be one.
+fn mirrored_key(hub: &HubSide, agent: &Agent, kind: Kind, incoming: &Value) -> Result<Key, Refusal> {
+    let key = mirror_key(hub, agent, kind, incoming)?;
+    for (what, missing) in [("uid", object::uid(incoming).is_empty()), ("spec", !incoming["spec"].is_object())] {
+        if missing {
+            return Err(Refusal::new(Reason::Invalid, format!("{} {} has no {what}", kind.name(), key.name)));
+        }
+    }
+    Ok(key)
+}
+
 fn mirror_key(hub: &HubSide, agent: &Agent, kind: Kind, incoming: &Value) -> Result<Key, Refusal> {
     if agent.mode != Mode::Autonomous {
         return Err(Refusal::new(Reason::WrongMode, format!("agent {} is managed", agent.name)));
@@ -201,6 +189,18 @@ fn mirror_key(hub: &HubSide, agent: &Agent, kind: Kind, incoming: &Value) -> Res
     }
     let key = keys::key_of(kind, incoming)?;
     keys::hub_key(hub, agent, &key, false)
+}
+
+/// Whether what the hub has under the name of a mirror is this agent's. An Application is by its namespace; a project may
+/// be another agent's whose name and the project's run together to the same.
+fn is_mirror_of(agent: &Agent, kind: Kind, existing: &Value) -> bool {
+    let agents = &existing["spec"]["sourceNamespaces"];
+    object::source_uid(existing).is_some() && (kind != Kind::AppProject || *agents == json!([agent.name]))
+}
+
+fn not_a_mirror(agent: &Agent, kind: Kind, existing: &Value) -> Plan {
+    let name = object::name(existing);
+    refuse(Reason::NotYours, format!("{} {name} on the hub is not a mirror of agent {}", kind.name(), agent.name))
 }
 
 fn made(kind: Kind, key: &Key, mirror: &Value, stamp: &str) -> Value {
@@ -215,9 +215,6 @@ fn made(kind: Kind, key: &Key, mirror: &Value, stamp: &str) -> Value {
 
 /// Writes a mirror that is there, stamped with the time if anything else changes.
 fn written(existing: &Value, incoming: &Value, stamp: &str, wanted: impl FnOnce() -> Value) -> Plan {
-    if object::source_uid(existing).is_none() {
-        return refuse(Reason::NotAdopted, format!("{} is there already and not a mirror", object::name(existing)));
-    }
     if object::is_deleting(existing) || object::is_ignored(existing) {
         return Plan::Nothing;
     }
@@ -252,12 +249,20 @@ fn rewritten_policy(line: &str, agent: &str, old: &str, new: &str) -> Option<Str
     let mut parts: Vec<String> = line.split(',').map(|part| part.trim().to_owned()).collect();
     let [kind, subject, resource, _, object, ..] = parts.as_mut_slice() else { return None };
     let role = subject.strip_prefix("proj:")?.strip_prefix(old)?.strip_prefix(':')?;
-    if kind != "p" || !POLICED.contains(&resource.as_str()) {
+    if kind != "p" {
         return None;
     }
-    let app = object.strip_prefix(old)?.strip_prefix('/')?;
-    let (role, object_there) = (format!("proj:{new}:{role}"), format!("{new}/{agent}/{app}"));
-    *subject = role;
-    *object = object_there;
+    let renamed = object.strip_prefix(old).and_then(|rest| rest.strip_prefix('/')).map(|rest| {
+        if POLICED.contains(&resource.as_str()) {
+            let app = rest.rsplit('/').next().unwrap_or(rest);
+            format!("{new}/{agent}/{app}")
+        } else {
+            format!("{new}/{rest}")
+        }
+    });
+    *subject = format!("proj:{new}:{role}");
+    if let Some(renamed) = renamed {
+        *object = renamed;
+    }
     Some(parts.join(", "))
 }

@@ -54,6 +54,11 @@ pub fn unstamp_operation(app: &Value) -> Plan {
     replace(app, wanted)
 }
 
+/// Hub: whether someone has asked between two versions of an Application to end its operation.
+pub fn is_terminated(before: &Value, after: &Value) -> bool {
+    phase(before).is_some_and(|phase| phase != "Terminating") && phase(after) == Some("Terminating")
+}
+
 /// Agent, both modes: what to write when an operation is to start. `event_id` identifies it when the hub gave it no id.
 pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, existing: Option<&Value>) -> Plan {
     let existing = match addressed(agent, incoming, existing) {

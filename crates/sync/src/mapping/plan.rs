@@ -21,7 +21,7 @@ pub enum Plan {
     Replace(Value),
     /// Write this object, then delete it: what it says decides how it is deleted.
     ReplaceThenDelete(Value, Propagation),
-    /// Delete that one, then make this one; while the old one is still going away the new one is refused for a while.
+    /// Delete that one, in the background, then make this one; while the old one is still going away the new one is refused for a while.
     Recreate {
         /// The one to delete.
         delete: Precondition,
@@ -76,6 +76,8 @@ pub enum Reason {
     NotYours,
     /// An object of that name was there before and is not to be taken over.
     NotAdopted,
+    /// Another object of the hub has that name here.
+    Taken,
     /// The event does not fit the agent's mode.
     WrongMode,
     /// The object the event is about is not there.
@@ -102,6 +104,7 @@ impl Reason {
             | Self::NamespaceNotAllowed
             | Self::NotYours
             | Self::NotAdopted
+            | Self::Taken
             | Self::WrongMode
             | Self::NoOperation
             | Self::NoCluster => Class::Permanent,
@@ -115,6 +118,7 @@ impl Reason {
             Self::NamespaceNotAllowed => "namespace_not_allowed",
             Self::NotYours => "not_yours",
             Self::NotAdopted => "not_adopted",
+            Self::Taken => "taken",
             Self::WrongMode => "wrong_mode",
             Self::Missing => "missing",
             Self::OtherSource => "other_source",

@@ -1,11 +1,9 @@
-//! Which agents get a project, what they get of it, and how it is kept there.
+//! Which agents get a project, and what they get of it.
 
 use serde_json::{Value, json};
 
-use super::application::{Copied, copy_of};
-use super::plan::Plan;
-use super::{AgentSide, HubSide, Pattern, Placement};
-use crate::object::{self, Kind, LAST_APPLIED, map_mut};
+use super::{HubSide, Pattern, Placement};
+use crate::object::{self, LAST_APPLIED, map_mut};
 
 /// Whether an agent gets a project: none of its destinations denies the agent, one of them names it, and by namespace
 /// the agent is one of its source namespaces.
@@ -51,11 +49,6 @@ pub fn project_for_agent(hub: &HubSide, project: &Value, agent: &str) -> Value {
     // Go leaves an empty list of roles out.
     spec.remove("roles");
     copy
-}
-
-/// Agent: what to write when a project arrives from the hub.
-pub fn managed_project(agent: &AgentSide, incoming: &Value, existing: Option<&Value>) -> Plan {
-    copy_of(agent, Copied { kind: Kind::AppProject, body: "spec" }, incoming, existing)
 }
 
 fn destination_names(destination: &Value, agent: &str) -> bool {

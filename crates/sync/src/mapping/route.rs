@@ -1,5 +1,7 @@
 //! Which agent an object on the hub belongs to.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::{HubSide, Pattern, Placement};
@@ -50,4 +52,10 @@ pub fn is_distributed_repository(hub: &HubSide, secret: &Value) -> bool {
     object::namespace(secret) == hub.namespace
         && matches!(object::label(secret, SECRET_TYPE), Some("repository" | "repo-creds"))
         && !object::is_ignored(secret)
+}
+
+/// The project a repository is scoped to; one without is not handed out.
+pub fn repository_project(secret: &Value) -> Option<String> {
+    let project = STANDARD.decode(secret["data"]["project"].as_str()?).ok()?;
+    String::from_utf8(project).ok().filter(|project| !project.is_empty())
 }

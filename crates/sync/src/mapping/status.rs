@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::application::set_field;
+use super::copy::set_field;
 use super::plan::{Plan, Reason, Refusal, refuse, replace};
 use super::route::{Route, route};
 use super::{Agent, HubSide, Mode, keys, operation};
@@ -62,8 +62,13 @@ pub fn deletion_on_hub(hub: &HubSide, agent: &Agent, incoming: &Value, existing:
         Ok(None) => return Plan::Nothing,
         Err(plan) => return plan,
     };
-    let other = object::source_uid(incoming).is_some_and(|source| source != object::origin_uid(existing));
-    if other || !object::is_deleting(existing) {
+    release(existing)
+}
+
+/// Hub: lets an object go that is being deleted and that no agent has any more. A project may go at once: what its
+/// finalizers wait for is on the agents.
+pub fn release(existing: &Value) -> Plan {
+    if !object::is_deleting(existing) {
         return Plan::Nothing;
     }
     let mut wanted = existing.clone();

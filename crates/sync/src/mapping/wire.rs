@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::object::{self, Key, Kind, LAST_APPLIED, NAMESPACE_REMAPPED, OPERATION_ID, SOURCE_UID, metadata_mut};
+use super::Mode;
+use super::same::same;
+use crate::object::{
+    self, Key, Kind, LAST_APPLIED, NAMESPACE_REMAPPED, OPERATION_ID, REFRESH, SOURCE_UID, metadata_mut,
+};
 
 /// Hub: an Application as it is to be. Its operation and status travel on their own.
 pub fn application_for_agent(app: &Value) -> Value {
@@ -62,6 +66,40 @@ pub fn deletion_of(key: &Key, uid: &str) -> Value {
     })
 }
 
+/// Hub: whether a change of an object is one its agents have to hear of. That a refresh is done they know.
+pub fn is_news_for_agent(kind: Kind, before: &Value, after: &Value) -> bool {
+    let form = |object: &Value| {
+        let mut wire = if kind == Kind::Application { application_for_agent(object) } else { bare(object) };
+        unversioned(&mut wire);
+        wire
+    };
+    let mut before = before.clone();
+    if object::annotation(after, REFRESH).is_none() {
+        object::remove_annotation(&mut before, REFRESH);
+    }
+    !same(&form(&before), &form(after))
+}
+
+/// Agent: whether a change of an object is one the hub has to hear of.
+pub fn is_news_for_hub(kind: Kind, mode: Mode, before: &Value, after: &Value) -> bool {
+    match (mode, kind) {
+        (Mode::Managed, Kind::Application) => {
+            let said = [REFRESH, OPERATION_ID, SOURCE_UID];
+            ["status", "operation"].iter().any(|field| !same(&before[*field], &after[*field]))
+                || said.iter().any(|name| object::annotation(before, name) != object::annotation(after, name))
+        }
+        (Mode::Autonomous, Kind::Application | Kind::AppProject) => {
+            let form = |object: &Value| {
+                let mut wire = bare(object);
+                unversioned(&mut wire);
+                wire
+            };
+            !same(&form(before), &form(after))
+        }
+        (Mode::Managed, Kind::AppProject) | (_, Kind::Repository) => false,
+    }
+}
+
 /// The API version and kind an object of that kind has.
 pub(super) fn type_of(kind: Kind) -> (&'static str, &'static str) {
     match kind {
@@ -76,6 +114,13 @@ fn bare(object: &Value) -> Value {
     metadata_mut(&mut wire).remove("managedFields");
     object::remove_annotation(&mut wire, LAST_APPLIED);
     wire
+}
+
+fn unversioned(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    metadata.remove("resourceVersion");
+    metadata.remove("generation");
+    metadata.retain(|_, value| *value != json!({}));
 }
 
 fn drop_fields(object: &mut Value, names: &[&str]) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::mapping::{Adoption, AgentSide, Mismatch};
+use super::{Adoption, AgentSide, Mismatch};
 use crate::object::{self, ADOPTION_POLICY, MISMATCH_POLICY, PRINCIPAL_UID};
 
 /// What to do with the object that is there.
