@@ -188,9 +188,15 @@ impl<S: Side + Send + 'static> Driver<S> {
     }
 
     fn closed(&mut self, stream: &mut Option<Stream>) {
-        if let Some(stream) = stream.take() {
+        if let Some(mut stream) = stream.take() {
             stream.close.cancel();
             let now = self.now();
+            // What has been received is still processed.
+            while let Ok(received) = stream.incoming.try_recv() {
+                if let Ok(event) = received {
+                    self.link.received(now, event);
+                }
+            }
             self.link.disconnected(now);
         }
     }

@@ -44,12 +44,7 @@ pub enum Observed {
 }
 
 /// Follows a collection and tells what it sees; ends with the tasks, or when nobody listens.
-pub async fn follow(
-    client: Client,
-    source: Source,
-    out: mpsc::Sender<Observed>,
-    tasks: Tasks,
-) {
+pub async fn follow(client: Client, source: Source, out: mpsc::Sender<Observed>, tasks: Tasks) {
     let mut delay = RETRY_FIRST;
     let mut version = None;
     loop {
@@ -120,7 +115,8 @@ async fn list(client: &Client, source: &Source, out: &mpsc::Sender<Observed>) ->
     let mut objects = Vec::new();
     let mut token = String::new();
     loop {
-        let request = Request::get(query(source, &format!("limit={PAGE}&continue={}", encode(&token)))).body(Vec::new());
+        let request =
+            Request::get(query(source, &format!("limit={PAGE}&continue={}", encode(&token)))).body(Vec::new());
         let mut page: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
             objects.extend(items.into_iter().map(|item| Arc::new(slim(item))));

@@ -6,9 +6,8 @@ use serde_json::Value;
 use thane_api::event::Type;
 
 use super::{Agent, is_copy};
-use crate::differ;
 use crate::link::{Core, Incoming, Note, Settled, Why};
-use crate::mapping::{self, Plan};
+use crate::mapping::{self, Mode, Plan};
 use crate::object::{self, Key, Kind};
 use crate::store::Change;
 use crate::time::Now;
@@ -85,7 +84,8 @@ impl Agent {
         }
         match (&change.old, &change.new) {
             (old, Some(new)) => {
-                let is_news = old.as_ref().is_none_or(|old| differ::for_hub(old, new));
+                let is_news =
+                    old.as_ref().is_none_or(|old| mapping::is_news_for_hub(key.kind, Mode::Managed, old, new));
                 if key.kind == Kind::Application && is_news {
                     self.send_status(core, now, key, new);
                 }

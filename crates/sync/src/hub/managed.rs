@@ -3,7 +3,6 @@
 use thane_api::event::Type;
 
 use super::Hub;
-use crate::differ;
 use crate::failure::Class;
 use crate::lane::Lane;
 use crate::link::{Core, Incoming, Settled, Why};
@@ -22,9 +21,9 @@ impl Hub {
                 operation_changed(core, key, new);
             }
             (Some(old), Some(new)) => {
-                if key.kind == Kind::Application && differ::terminates(old, new) {
+                if key.kind == Kind::Application && mapping::is_terminated(old, new) {
                     self.send_terminate(core, now, key, new);
-                } else if object::uid(old) != object::uid(new) || differ::for_agent(key.kind, old, new) {
+                } else if object::uid(old) != object::uid(new) || mapping::is_news_for_agent(key.kind, old, new) {
                     self.send_object(core, now, key, new, Type::SpecUpdate);
                 }
                 operation_changed(core, key, new);

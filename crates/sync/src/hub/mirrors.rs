@@ -7,10 +7,9 @@ use thane_api::event::Type;
 
 use super::Hub;
 use super::managed::operation_changed;
-use crate::differ;
 use crate::link::{Core, Note, Settled, Why};
 use crate::mapping::{self, Plan};
-use crate::object::{self, Key, Kind};
+use crate::object::{self, Key, Kind, REFRESH};
 use crate::store::Change;
 use crate::time::Now;
 
@@ -44,9 +43,9 @@ impl Hub {
     pub(super) fn mirror_changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change) {
         let old = change.old.as_deref();
         if let (Kind::Application, Some(new)) = (key.kind, &change.new) {
-            if old.is_some_and(|old| differ::terminates(old, new)) {
+            if old.is_some_and(|old| mapping::is_terminated(old, new)) {
                 self.send_terminate(core, now, key, new);
-            } else if differ::wants_refresh(old, new) {
+            } else if wants_refresh(old, new) {
                 self.send_object(core, now, key, new, Type::SpecUpdate);
             }
             operation_changed(core, key, new);
@@ -70,4 +69,10 @@ impl Hub {
             None => mapping::revert_mirror_deletion(key.kind, self.lost.get(key).unwrap_or(mirror)),
         }
     }
+}
+
+/// Whether someone asks for a refresh who did not before.
+fn wants_refresh(old: Option<&Value>, new: &Value) -> bool {
+    let asked = object::annotation(new, REFRESH);
+    asked.is_some() && asked != old.and_then(|old| object::annotation(old, REFRESH))
 }
