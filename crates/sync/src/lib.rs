@@ -1,6 +1,22 @@
 //! The protocol between hub and agents as pure state machines: no I/O, no clock, no randomness.
 
+pub mod agent;
+pub mod checksum;
+mod differ;
+pub mod failure;
+pub mod hub;
+pub mod inbox;
+mod jitter;
+pub mod lane;
+pub mod link;
+pub mod mapping;
 pub mod object;
-mod time;
+pub mod outbox;
+pub mod resync;
 
+pub mod store;
+mod time;
+pub mod work;
+
+pub use lane::Lane;
 pub use time::Now;

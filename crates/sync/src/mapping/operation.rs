@@ -1,0 +1,198 @@
+//! Operations: which one the hub still has to deliver, and how an agent starts and ends one.
+//!
+//! An operation has an id, so that it is neither lost nor run twice. The hub stamps it on its Application; the agent
+//! writes it together with the operation and skips an id it already has. The id is made of the operation and of the last
+//! one that was seen to run, so one whose stamp is wiped (an `ApplicationSet` does that) gets the same id again.
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::plan::{Plan, Reason, refuse, replace};
+use super::same::same;
+use super::{AgentSide, Mode, keys};
+use crate::checksum::go_json;
+use crate::object::{self, Kind, OPERATION_ID};
+
+/// The stamp of an operation that the agent reported: it runs already.
+const FROM_AGENT: &str = "agent";
+
+/// What is to be done about the operation of an Application on the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pending {
+    /// Nothing.
+    None,
+    /// Someone has just asked for it: stamp it with this id, and deliver it.
+    Unstamped(String),
+    /// Deliver it with this id, unless the agent has said that it got it.
+    Stamped(String),
+    /// There is none any more, but a stamp: remove that, lest it is taken for the next one's.
+    Stale,
+}
+
+/// What is to be done about the operation of an Application on the hub.
+pub fn pending_operation(app: &Value) -> Pending {
+    match (is_set(&app["operation"]), object::annotation(app, OPERATION_ID)) {
+        (false, None) | (true, Some(FROM_AGENT)) => Pending::None,
+        (false, Some(_)) => Pending::Stale,
+        (true, Some(id)) => Pending::Stamped(id.to_owned()),
+        (true, None) if is_running(app) => Pending::None,
+        (true, None) => Pending::Unstamped(derived_id(app)),
+    }
+}
+
+/// Hub: writes the id of an operation on its Application.
+pub fn stamp_operation(app: &Value, id: &str) -> Plan {
+    let mut wanted = app.clone();
+    object::set_annotation(&mut wanted, OPERATION_ID, id);
+    replace(app, wanted)
+}
+
+/// Hub: removes the id of an operation that is no more.
+pub fn unstamp_operation(app: &Value) -> Plan {
+    let mut wanted = app.clone();
+    object::remove_annotation(&mut wanted, OPERATION_ID);
+    replace(app, wanted)
+}
+
+/// Hub: whether someone has asked between two versions of an Application to end its operation.
+pub fn is_terminated(before: &Value, after: &Value) -> bool {
+    phase(before).is_some_and(|phase| phase != "Terminating") && phase(after) == Some("Terminating")
+}
+
+/// Agent, both modes: what to write when an operation is to start. `event_id` identifies it when the hub gave it no id.
+pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, existing: Option<&Value>) -> Plan {
+    let existing = match addressed(agent, incoming, existing) {
+        Ok(existing) => existing,
+        Err(plan) => return plan,
+    };
+    if !is_set(&incoming["operation"]) {
+        return refuse(
+            Reason::Invalid,
+            format!("no operation for {} in an event that sets one", object::name(incoming)),
+        );
+    }
+    let id = object::annotation(incoming, OPERATION_ID).unwrap_or(event_id);
+    if object::annotation(existing, OPERATION_ID) == Some(id) {
+        return Plan::Nothing;
+    }
+    if phase(existing) == Some("Terminating") {
+        return refuse(
+            Reason::Terminating,
+            format!("the last operation of {} is still being ended", object::name(existing)),
+        );
+    }
+    let mut wanted = existing.clone();
+    set(&mut wanted, incoming["operation"].clone(), id);
+    replace(existing, wanted)
+}
+
+/// Agent, both modes: what to write when the running operation is to end.
+pub fn managed_terminate(agent: &AgentSide, incoming: &Value, existing: Option<&Value>) -> Plan {
+    let existing = match addressed(agent, incoming, existing) {
+        Ok(existing) => existing,
+        Err(plan) => return plan,
+    };
+    if !existing["status"]["operationState"].is_object() {
+        return refuse(Reason::NoOperation, format!("{} has no operation to end", object::name(existing)));
+    }
+    // One that has ended stays ended: the event may be a late repeat.
+    if !matches!(phase(existing), None | Some("" | "Running")) {
+        return Plan::Nothing;
+    }
+    let mut wanted = existing.clone();
+    wanted["status"]["operationState"]["phase"] = Value::from("Terminating");
+    replace(existing, wanted)
+}
+
+/// Sets the operation that a hub sent along with a spec, as Go's does when it compares both sides, unless it has been
+/// started since the hub last heard.
+pub(super) fn set_carried(wanted: &mut Value, existing: &Value, incoming: &Value, event_id: &str) {
+    let operation = &incoming["operation"];
+    let started = |app: &Value| app["status"]["operationState"]["startedAt"].as_str().unwrap_or_default().to_owned();
+    let ran_since =
+        started(existing) > started(incoming) && same(&existing["status"]["operationState"]["operation"], operation);
+    let known = is_set(&existing["operation"]) || object::annotation(existing, OPERATION_ID) == Some(event_id);
+    if is_set(operation) && !known && !ran_since && phase(existing) != Some("Terminating") {
+        set(wanted, operation.clone(), event_id);
+    }
+}
+
+/// Writes what the agent says about its operation on the hub's object, keeping one that it has not got yet.
+pub(super) fn merge(wanted: &mut Value, existing: &Value, incoming: &Value, delivered: bool) {
+    let theirs = &incoming["operation"];
+    let ours = match pending_operation(existing) {
+        Pending::Stamped(id) | Pending::Unstamped(id) => Some(id),
+        Pending::None | Pending::Stale => None,
+    };
+    if let Some(id) = &ours
+        && !delivered
+        && object::annotation(incoming, OPERATION_ID) != Some(id)
+    {
+        return;
+    }
+    if is_set(theirs) {
+        set(wanted, theirs.clone(), ours.as_deref().unwrap_or(FROM_AGENT));
+    } else {
+        if let Value::Object(fields) = wanted {
+            fields.remove("operation");
+        }
+        object::remove_annotation(wanted, OPERATION_ID);
+    }
+}
+
+/// Puts an operation and its id into an Application.
+pub(super) fn set(app: &mut Value, operation: Value, id: &str) {
+    if let Value::Object(fields) = app {
+        fields.insert("operation".to_owned(), operation);
+    }
+    object::set_annotation(app, OPERATION_ID, id);
+}
+
+/// The Application on the agent that an event about an operation is for.
+fn addressed<'a>(agent: &AgentSide, incoming: &Value, existing: Option<&'a Value>) -> Result<&'a Value, Plan> {
+    let key = keys::key_of(Kind::Application, incoming).and_then(|key| keys::agent_key(agent, &key))?;
+    let Some(existing) = existing else {
+        return Err(refuse(Reason::Missing, format!("Application {} is not here", key.name)));
+    };
+    if object::is_ignored(existing) {
+        return Err(Plan::Nothing);
+    }
+    let (known, sent) = match agent.mode {
+        Mode::Managed => (object::source_uid(existing).unwrap_or_default(), object::origin_uid(incoming)),
+        // The hub's object is the mirror, and says whose.
+        Mode::Autonomous => {
+            (object::uid(existing), object::source_uid(incoming).unwrap_or_else(|| object::uid(existing)))
+        }
+    };
+    if known != sent {
+        return Err(refuse(Reason::OtherSource, format!("Application {} is not the one the hub means", key.name)));
+    }
+    Ok(existing)
+}
+
+fn is_set(operation: &Value) -> bool {
+    !operation.is_null()
+}
+
+fn phase(app: &Value) -> Option<&str> {
+    app["status"]["operationState"]["phase"].as_str()
+}
+
+/// Whether the operation is the one that the agent reports to be running.
+fn is_running(app: &Value) -> bool {
+    matches!(phase(app), Some("Running" | "Terminating"))
+        && same(&app["status"]["operationState"]["operation"], &app["operation"])
+}
+
+fn derived_id(app: &Value) -> String {
+    let mut hash = Sha256::new();
+    for part in [
+        object::uid(app).as_bytes(),
+        app["status"]["operationState"]["startedAt"].as_str().unwrap_or_default().as_bytes(),
+        &go_json(&app["operation"]),
+    ] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
