@@ -1,6 +1,11 @@
 //! The listener agents call: gRPC over HTTP/2, and over WebSockets where something in between speaks only HTTP/1.1.
 
+mod connection;
+mod events;
 mod live;
+mod metrics;
+mod services;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,12 +15,16 @@ use thane_api::event::{DecodeError, Event};
 use thane_runtime::net::Listener;
 use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::{Gate, Identity};
 
-pub use live::{Caller, Live, NoLive};
+pub use live::{Caller, Live, Messages, NoLive};
+pub use metrics::Metrics;
+
+/// How long to wait before accepting again after the system refused a connection.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Bounds of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,12 +97,36 @@ pub struct Service {
     pub live: Arc<dyn Live>,
     /// Bounds.
     pub config: Config,
+    /// Counts.
+    pub metrics: Metrics,
     /// Time.
     pub clock: SharedClock,
 }
 
 /// Accepts connections until the tasks are asked to stop.
 pub async fn serve(listener: Box<dyn Listener>, tls: Option<ServerTls>, service: Service, tasks: Tasks) {
-    let _ = (listener, tls, service);
-    tasks.cancelled().await;
+    let places = Arc::new(Semaphore::new(service.config.connections_max));
+    let door = Arc::new(connection::Door::new(service, tls, tasks.clone()));
+    loop {
+        let place = tokio::select! {
+            () = tasks.cancelled() => return,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let Ok(place) = place else { return };
+        let accepted = tokio::select! {
+            () = tasks.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let door = Arc::clone(&door);
+                tasks.spawn("connection", async move { door.serve(stream, peer, place).await });
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: what is open goes on, and new agents wait.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
 }

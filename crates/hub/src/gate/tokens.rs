@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
-use aws_lc_rs::signature::KeyPair as _;
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA512};
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub const ROTATE: Duration = Duration::from_mins(10);
 /// How far clocks may be apart.
 pub const LEEWAY: Duration = Duration::from_secs(60);
 
+/// The header of every token.
+const HEADER: &str = r#"{"alg":"RS512","typ":"JWT"}"#;
 const ISSUER: &str = "argocd-agent-server";
 /// Longer texts are no token of ours.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -111,7 +114,7 @@ pub enum KeyError {
 
 /// Signs and verifies tokens.
 pub struct Tokens {
-    signing: EncodingKey,
+    signing: KeyPair,
     verifying: DecodingKey,
 }
 
@@ -153,9 +156,8 @@ impl Tokens {
         let unreadable = |error: &dyn std::fmt::Display| KeyError::Unreadable(error.to_string());
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| unreadable(&error))?;
         let pair = KeyPair::from_pkcs8(der.secret_pkcs8_der()).map_err(|error| unreadable(&error))?;
-        let signing = EncodingKey::from_rsa_pem(pem.as_bytes()).map_err(|error| unreadable(&error))?;
         let verifying = DecodingKey::from_rsa_der(pair.public_key().as_ref());
-        Ok(Self { signing, verifying })
+        Ok(Self { signing: pair, verifying })
     }
 
     /// A token for an agent's calls.
@@ -191,8 +193,21 @@ impl Tokens {
             iat: now,
             jti: uuid::Uuid::new_v4().to_string(),
         };
-        let header = Header::new(Algorithm::RS512);
-        jsonwebtoken::encode(&header, &claims, &self.signing).map_err(|error| KeyError::Sign(error.to_string()))
+        self.sign(&serde_json::to_vec(&claims).map_err(|error| KeyError::Sign(error.to_string()))?)
+    }
+
+    /// Signs with the key as it was read once; the library would read it anew for each token.
+    fn sign(&self, claims: &[u8]) -> Result<String, KeyError> {
+        let mut token = URL_SAFE_NO_PAD.encode(HEADER);
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(claims, &mut token);
+        let mut signature = vec![0; self.signing.public_modulus_len()];
+        self.signing
+            .sign(&RSA_PKCS1_SHA512, &SystemRandom::new(), token.as_bytes(), &mut signature)
+            .map_err(|_| KeyError::Sign("the key refused".to_owned()))?;
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+        Ok(token)
     }
 
     /// Whom a token stands for, and how long it still does.
