@@ -1,4 +1,5 @@
 //! The hub: whom it lets in, what it sends them, what it takes from them.
 
 pub mod gate;
+pub mod role;
 pub mod transport;

@@ -44,7 +44,14 @@ pub enum Observed {
 }
 
 /// Follows a collection and tells what it sees; ends with the tasks, or when nobody listens.
-pub async fn follow(client: Client, source: Source, out: mpsc::Sender<Observed>, tasks: Tasks) {
+pub async fn follow<T: Send>(
+    client: Client,
+    source: Source,
+    out: mpsc::Sender<T>,
+    wrap: impl Fn(Observed) -> T + Send + Sync,
+    tasks: Tasks,
+) {
+    let out = Out { sender: out, wrap };
     let mut delay = RETRY_FIRST;
     let mut version = None;
     loop {

@@ -339,6 +339,18 @@ impl<S: Side> Link<S> {
         self.run(now);
     }
 
+    /// Everything of a kind that is there; what is known besides is gone.
+    pub fn relisted(&mut self, now: Now, kind: Kind, listed: BTreeMap<Key, object::Object>) {
+        let of_kind = self.core.store.iter().map(|(key, _)| key).filter(|key| key.kind == kind);
+        let gone: Vec<Key> = of_kind.filter(|key| !listed.contains_key(key)).cloned().collect();
+        for key in gone {
+            self.seen(now, &key, Seen::Gone(None));
+        }
+        for (key, object) in listed {
+            self.seen(now, &key, Seen::Applied(object));
+        }
+    }
+
     fn take(&mut self, now: Now, key: &Key, seen: Seen) {
         let Some(change) = self.core.store.see(key, seen) else { return };
         self.side.changed(&mut self.core, now, key, &change);
