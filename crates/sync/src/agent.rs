@@ -54,6 +54,11 @@ impl Agent {
         }
     }
 
+    /// How much is remembered only until something that is on its way has arrived.
+    pub fn leftovers(&self) -> usize {
+        self.lost.len() + self.ending.len() + self.items.len()
+    }
+
     fn is_managed(&self) -> bool {
         self.side.mode == Mode::Managed
     }

@@ -62,6 +62,11 @@ impl Hub {
         }
     }
 
+    /// How much is remembered only until something that is on its way has arrived.
+    pub fn leftovers(&self) -> usize {
+        self.lost.len() + self.ended.len()
+    }
+
     fn is_managed(&self) -> bool {
         self.is_known && self.agent.mode == Mode::Managed
     }

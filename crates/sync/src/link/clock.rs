@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thane_api::event::Event;
 
-use super::{Effect, Link, Note, Peer, Side, Why};
+use super::{Effect, Link, Note, Peer, Side};
 use crate::time::Now;
 
 /// How long a comparison waits for traffic to end.
@@ -53,17 +53,9 @@ impl<S: Side> Link<S> {
     }
 
     fn retry_troubles(&mut self, now: Now) {
-        let due = self.core.troubles.iter().filter(|(_, trouble)| trouble.retry_at <= now.monotonic);
-        let due: Vec<_> = due.map(|(key, trouble)| (key.clone(), trouble.incoming.clone())).collect();
-        for (key, incoming) in due {
-            if self.core.is_busy(&key) {
-                continue;
-            }
-            // The memory of how often it failed stays until it succeeds.
-            if let Some(trouble) = self.core.troubles.get_mut(&key) {
-                trouble.retry_at = Duration::MAX;
-            }
-            let why = incoming.map_or(Why::Repair, Why::Retry);
+        let core = &mut self.core;
+        let due = core.troubles.due(now, |key| core.works.has(key) || core.waiting.contains_key(key));
+        for (key, why) in due {
             self.core.works.begin(key.clone(), why);
             self.advance(now, &key);
         }
@@ -104,7 +96,7 @@ impl<S: Side> Link<S> {
     /// When `tick` or `due` is next worth calling.
     pub fn next_wake(&self, now: Now) -> Option<Duration> {
         let core = &self.core;
-        let troubles = core.troubles.values().map(|trouble| trouble.retry_at).min();
+        let troubles = core.troubles.next_due();
         let compare = core.peer.as_ref().and(core.compare_at);
         let times = [core.outbox.next_due(now), core.works.next_due(), core.held_until, troubles, compare];
         times.into_iter().flatten().min().filter(|at| *at != Duration::MAX)
