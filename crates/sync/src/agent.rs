@@ -148,6 +148,10 @@ impl Side for Agent {
         self.greet(core, now, fresh);
     }
 
+    fn compare_now(&mut self, core: &mut Core, now: Now) {
+        self.greet(core, now, true);
+    }
+
     fn compare_due(&mut self, core: &mut Core, now: Now) {
         self.send_digest(core, now);
     }

@@ -141,6 +141,8 @@ pub trait Side {
     fn compare(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal>;
     /// The peer is there; `fresh` when nothing is known of what it has.
     fn connected(&mut self, core: &mut Core, now: Now, fresh: bool);
+    /// Something was lost, or someone asks: both sides are to compare everything now.
+    fn compare_now(&mut self, core: &mut Core, now: Now);
     /// It is time to compare.
     fn compare_due(&mut self, core: &mut Core, now: Now);
 }
@@ -168,6 +170,8 @@ pub struct Core {
     repairs: Vec<(Key, Why)>,
     held_until: Option<Duration>,
     compare_at: Option<Duration>,
+    /// How often a comparison that is due was put off.
+    put_off: u32,
     /// Nothing is known of what the peer has.
     fresh: bool,
     messages: u64,
@@ -191,6 +195,7 @@ impl Core {
             repairs: Vec::new(),
             held_until: None,
             compare_at: None,
+            put_off: 0,
             fresh: true,
             messages: 0,
             salt,
@@ -265,6 +270,16 @@ impl Core {
     /// Both sides will compare when they next can.
     pub fn forget_peer_state(&mut self) {
         self.fresh = true;
+    }
+
+    /// Both sides will compare when it is quiet.
+    pub(crate) fn compare_soon(&mut self, now: Now) {
+        self.compare_at = Some(now.monotonic + clock::QUIET_AGAIN);
+    }
+
+    /// Whether nothing is known of what the peer has.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Whether nothing is on its way in either direction.

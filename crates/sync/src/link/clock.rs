@@ -8,7 +8,9 @@ use super::{Effect, Link, Note, Peer, Side};
 use crate::time::Now;
 
 /// How long a comparison waits for traffic to end.
-const QUIET_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const QUIET_AGAIN: Duration = Duration::from_secs(1);
+/// How often it waits: where traffic never ends, it compares all the same.
+const PUT_OFF_MAX: u32 = 30;
 
 impl<S: Side> Link<S> {
     /// The peer is connected.
@@ -17,9 +19,9 @@ impl<S: Side> Link<S> {
         self.core.held_until = None;
         self.core.inbox.opened();
         self.core.outbox.connected(now);
+        self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         let fresh = std::mem::take(&mut self.core.fresh);
         self.side.connected(&mut self.core, now, fresh);
-        self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         self.run(now);
     }
 
@@ -66,14 +68,16 @@ impl<S: Side> Link<S> {
         if self.core.peer.is_none() || !is_due {
             return;
         }
-        if !self.core.is_quiet() {
+        if !self.core.is_quiet() && self.core.put_off < PUT_OFF_MAX {
             // What is on its way would look like a difference.
+            self.core.put_off += 1;
             self.core.compare_at = Some(now.monotonic + QUIET_AGAIN);
             return;
         }
+        self.core.put_off = 0;
         self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         if std::mem::take(&mut self.core.fresh) {
-            return self.side.connected(&mut self.core, now, true);
+            return self.side.compare_now(&mut self.core, now);
         }
         self.side.compare_due(&mut self.core, now);
     }
@@ -106,7 +110,7 @@ impl<S: Side> Link<S> {
     pub fn resync(&mut self, now: Now) {
         if self.core.peer.is_some() {
             self.core.note(Note::Compare { reason: "asked" });
-            self.side.connected(&mut self.core, now, true);
+            self.side.compare_now(&mut self.core, now);
         } else {
             self.core.fresh = true;
         }

@@ -141,6 +141,10 @@ impl World {
         None
     }
 
+    fn is_exact(&self) -> bool {
+        self.setting.digest && !self.setting.versions_change
+    }
+
     fn managed_difference(&self, number: usize) -> Option<String> {
         let node = &self.agents[number];
         let mut wanted: BTreeMap<Key, Value> = BTreeMap::new();
@@ -171,12 +175,13 @@ impl World {
                 Kind::Application => {}
             }
         }
+        let is_exact = self.is_exact();
         for (key, copy) in &node.api.objects {
             let Some(source) = wanted.remove(key) else { return Some(format!("agent {number} has {key:?} too much")) };
             if object::source_uid(copy) != Some(object::uid(&source)) {
                 return Some(format!("agent {number} has {key:?} from another source"));
             }
-            if let Some(field) = differing(&source, copy) {
+            if let Some(field) = differing(&source, copy, is_exact) {
                 return Some(format!("{field} of {key:?} at agent {number} differs"));
             }
         }
@@ -205,12 +210,13 @@ impl World {
             Kind::AppProject => object::source_uid(object).is_some() && key.name.starts_with(&node.name),
             Kind::Repository => false,
         };
+        let is_exact = self.is_exact();
         for (key, mirror) in self.hub_api.objects.iter().filter(|(key, object)| is_mirror(key, object)) {
             let Some(source) = wanted.remove(key) else { return Some(format!("the hub has {key:?} too much")) };
             if object::source_uid(mirror) != Some(object::uid(&source)) {
                 return Some(format!("the hub has {key:?} from another source"));
             }
-            if let Some(field) = differing(&source, mirror) {
+            if let Some(field) = differing(&source, mirror, is_exact) {
                 return Some(format!("{field} of {key:?} on the hub differs"));
             }
         }
@@ -253,7 +259,7 @@ fn revision(app: &Value) -> i64 {
 }
 
 /// Which part of a source and its copy is not the same, but for what is to differ.
-fn differing(source: &Value, copy: &Value) -> Option<&'static str> {
+fn differing(source: &Value, copy: &Value, is_exact: bool) -> Option<&'static str> {
     let spec = |object: &Value| {
         let mut spec = object["spec"].clone();
         if let Value::Object(fields) = &mut spec {
@@ -270,7 +276,8 @@ fn differing(source: &Value, copy: &Value) -> Option<&'static str> {
     if source["operation"] != copy["operation"] {
         return Some("operation");
     }
-    if !mapping::same(&source["metadata"]["labels"], &copy["metadata"]["labels"]) {
+    // Upstream's way to compare is blind to these.
+    if is_exact && !mapping::same(&source["metadata"]["labels"], &copy["metadata"]["labels"]) {
         return Some("labels");
     }
     None
