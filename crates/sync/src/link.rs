@@ -230,7 +230,8 @@ impl Core {
         outgoing.extensions.entry(TRACE_PARENT.to_owned()).or_insert(trace);
         if self.outbox.push(now, outgoing) == Pushed::Overflow {
             self.fresh = true;
-            self.compare_at = Some(now.monotonic);
+            let soon = now.monotonic + clock::QUIET_AGAIN;
+            self.compare_at = Some(self.compare_at.map_or(soon, |at| at.min(soon)));
             self.note(Note::Overflow);
         }
     }
@@ -360,8 +361,13 @@ impl<S: Side> Link<S> {
     }
 
     fn take(&mut self, now: Now, key: &Key, seen: Seen) {
-        let Some(change) = self.core.store.see(key, seen) else { return };
-        self.side.changed(&mut self.core, now, key, &change);
+        if let Some(change) = self.core.store.see(key, seen) {
+            self.changed(now, key, &change);
+        }
+    }
+
+    fn changed(&mut self, now: Now, key: &Key, change: &Change) {
+        self.side.changed(&mut self.core, now, key, change);
         if self.core.works.wake(key) {
             self.advance(now, key);
         }
@@ -562,12 +568,19 @@ impl<S: Side> Link<S> {
                 self.after_write(now, &key, ended.continues);
             }
             Outcome::Gone => {
-                self.core.store.see(&key, Seen::Gone(None));
+                self.core.store.end(&key);
                 self.after_write(now, &key, ended.continues);
             }
             // Somebody else has written: that is news, even if a watch tells it once more.
             Outcome::Stale(current) => {
-                self.take(now, &key, current.map_or(Seen::Gone(None), Seen::Applied));
+                match current {
+                    Some(object) => self.take(now, &key, Seen::Applied(object)),
+                    None => {
+                        if let Some(change) = self.core.store.end(&key) {
+                            self.changed(now, &key, &change);
+                        }
+                    }
+                }
                 self.advance(now, &key);
             }
             Outcome::Failed(failure) => self.write_failed(now, &key, failure),

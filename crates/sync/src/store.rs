@@ -26,7 +26,12 @@ pub struct Change {
 #[derive(Debug, Default)]
 pub struct Store {
     objects: BTreeMap<Key, Object>,
+    /// Uids of objects that an answer said are gone, until a watch says so too: it may still tell how they were.
+    ended: BTreeMap<Key, String>,
 }
+
+/// Ends that are remembered; a watch that is further behind only makes for work that is then undone.
+const ENDED_MAX: usize = 10_000;
 
 /// The version of an object as a number; later is larger.
 pub fn version(object: &Object) -> Option<u64> {
@@ -36,6 +41,12 @@ pub fn version(object: &Object) -> Option<u64> {
 impl Store {
     /// Takes in what was seen, unless something newer is known already.
     pub fn see(&mut self, key: &Key, seen: Seen) -> Option<Change> {
+        if let Some(uid) = self.ended.get(key) {
+            if matches!(&seen, Seen::Applied(object) if object::uid(object) == uid) {
+                return None;
+            }
+            self.ended.remove(key);
+        }
         let known = self.objects.get(key);
         let known_version = known.and_then(version);
         let version = match &seen {
@@ -57,6 +68,16 @@ impl Store {
             None => self.objects.remove(key),
         };
         (old.is_some() || new.is_some()).then_some(Change { old, new })
+    }
+
+    /// An answer says that the object is gone.
+    pub fn end(&mut self, key: &Key) -> Option<Change> {
+        let old = self.objects.remove(key)?;
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_first();
+        }
+        self.ended.insert(key.clone(), object::uid(&old).to_owned());
+        Some(Change { old: Some(old), new: None })
     }
 
     /// The object of that key.
@@ -104,5 +125,26 @@ mod tests {
         assert!(store.see(&key, Seen::Gone(Some(9))).is_none());
         assert_eq!(store.see(&key, Seen::Gone(Some(11))).unwrap().old, Some(object("10")));
         assert!(store.is_empty());
+    }
+
+    #[test]
+    fn what_an_answer_ended_stays_ended_for_a_watch_that_is_behind() {
+        let key = Key { kind: Kind::Application, namespace: "n".into(), name: "a".into() };
+        let named = |uid: &str, version: &str| {
+            let mut object = (*object(version)).clone();
+            object["metadata"]["uid"] = json!(uid);
+            Seen::Applied(Arc::new(object))
+        };
+        let mut store = Store::default();
+        assert!(store.end(&key).is_none());
+        assert!(store.see(&key, named("one", "10")).is_some());
+        assert!(store.end(&key).is_some());
+        assert!(store.see(&key, named("one", "11")).is_none());
+        assert!(store.see(&key, Seen::Gone(Some(12))).is_none());
+        assert!(store.ended.is_empty());
+        assert!(store.see(&key, named("two", "13")).is_some());
+        assert!(store.end(&key).is_some());
+        assert!(store.see(&key, named("three", "15")).is_some());
+        assert!(store.ended.is_empty());
     }
 }

@@ -104,7 +104,7 @@ impl Hub {
     fn resend_operations(&mut self, core: &mut Core, now: Now) {
         let apps = core.store.iter().filter(|(key, _)| key.kind == Kind::Application);
         let pending: Vec<(Key, Object)> = apps
-            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None)
+            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None && !mapping::is_running(object))
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, object) in pending {

@@ -68,9 +68,10 @@ impl<S: Side> Link<S> {
         if self.core.peer.is_none() || !is_due {
             return;
         }
-        if !self.core.is_quiet() && self.core.put_off < PUT_OFF_MAX {
+        let has_room = self.core.outbox.len() <= self.core.options.outbox.queue_max / 2;
+        if !self.core.is_quiet() && (self.core.put_off < PUT_OFF_MAX || !has_room) {
             // What is on its way would look like a difference.
-            self.core.put_off += 1;
+            self.core.put_off = self.core.put_off.saturating_add(1);
             self.core.compare_at = Some(now.monotonic + QUIET_AGAIN);
             return;
         }

@@ -195,7 +195,7 @@ fn phase(app: &Value) -> Option<&str> {
 }
 
 /// Whether the operation is the one that the agent reports to be running.
-fn is_running(app: &Value) -> bool {
+pub fn is_running(app: &Value) -> bool {
     matches!(phase(app), Some("Running" | "Terminating"))
         && same(&app["status"]["operationState"]["operation"], &app["operation"])
 }
