@@ -26,8 +26,9 @@ pub struct Change {
 #[derive(Debug, Default)]
 pub struct Store {
     objects: BTreeMap<Key, Object>,
-    /// Uids of objects that an answer said are gone, until a watch says so too: it may still tell how they were.
-    ended: BTreeMap<Key, String>,
+    /// The last versions of objects that an answer said are gone, until a watch is as far: it may still tell how they,
+    /// and those before them, were.
+    ended: BTreeMap<Key, Object>,
 }
 
 /// Ends that are remembered; a watch that is further behind only makes for work that is then undone.
@@ -41,8 +42,13 @@ pub fn version(object: &Object) -> Option<u64> {
 impl Store {
     /// Takes in what was seen, unless something newer is known already.
     pub fn see(&mut self, key: &Key, seen: Seen) -> Option<Change> {
-        if let Some(uid) = self.ended.get(key) {
-            if matches!(&seen, Seen::Applied(object) if object::uid(object) == uid) {
+        if let Some(last) = self.ended.get(key) {
+            let is_old = |seen: Option<u64>| matches!((seen, version(last)), (Some(seen), Some(last)) if seen < last);
+            let is_known = match &seen {
+                Seen::Applied(object) => object::uid(object) == object::uid(last) || is_old(version(object)),
+                Seen::Gone(version) => is_old(*version),
+            };
+            if is_known {
                 return None;
             }
             self.ended.remove(key);
@@ -76,7 +82,7 @@ impl Store {
         if self.ended.len() >= ENDED_MAX {
             self.ended.pop_first();
         }
-        self.ended.insert(key.clone(), object::uid(&old).to_owned());
+        self.ended.insert(key.clone(), Object::clone(&old));
         Some(Change { old: Some(old), new: None })
     }
 
@@ -140,6 +146,9 @@ mod tests {
         assert!(store.see(&key, named("one", "10")).is_some());
         assert!(store.end(&key).is_some());
         assert!(store.see(&key, named("one", "11")).is_none());
+        assert!(store.see(&key, named("zero", "8")).is_none());
+        assert!(store.see(&key, Seen::Gone(Some(9))).is_none());
+        assert!(store.see(&key, named("one", "9")).is_none());
         assert!(store.see(&key, Seen::Gone(Some(12))).is_none());
         assert!(store.ended.is_empty());
         assert!(store.see(&key, named("two", "13")).is_some());

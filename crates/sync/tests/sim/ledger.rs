@@ -93,7 +93,7 @@ impl World {
         if self.ledger.owners.get(&source) != Some(&agent) {
             self.ledger.violation = Some(format!("{end:?} writes {key:?} of {source}, which is another agent's"));
         }
-        if self.api(end.site()).get(key).is_some_and(|there| would_fail(there, write)) {
+        if would_fail(self.api(end.site()).get(key), write) {
             return;
         }
         let revision = revision(object);
@@ -246,10 +246,12 @@ impl World {
     }
 }
 
-fn would_fail(there: &Object, write: &Write) -> bool {
+fn would_fail(there: Option<&Object>, write: &Write) -> bool {
     match write {
-        Write::Create(_) => true,
-        Write::Replace(object) => object::resource_version(object) != object::resource_version(there),
+        Write::Create(_) => there.is_some(),
+        Write::Replace(object) => {
+            there.is_none_or(|there| object::resource_version(object) != object::resource_version(there))
+        }
         Write::Delete { .. } => false,
     }
 }

@@ -363,7 +363,10 @@ impl World {
                 Effect::Note(note) => self.note(end, &note),
             }
         }
-        self.send(end)?;
+        // Without room nothing is sent, however due: the other end's reading brings it on.
+        if self.send(end) {
+            return Ok(());
+        }
         let Some(machine) = self.machine(end) else { return Ok(()) };
         if let Some(at) = machine.next_wake(now) {
             let at = u64::try_from(at.as_micros().div_ceil(1000)).expect("a short run").max(self.now + 1);
@@ -381,18 +384,17 @@ impl World {
         }
     }
 
-    fn send(&mut self, end: End) -> Result<(), String> {
+    /// Sends what is due; whether there is no room for more.
+    fn send(&mut self, end: End) -> bool {
         let agent = end.agent();
         let is_to_hub = matches!(end, End::Agent(_));
         let Some(id) = (if is_to_hub { self.agents[agent].agent_end } else { self.agents[agent].hub_end }) else {
-            return Ok(());
+            return false;
         };
         let now = self.time();
         let duplicates = if self.healed { 0 } else { self.setting.duplicates };
-        let room = self.conns.get(&id).map_or(4, |conn| {
-            conn.capacity.saturating_sub(if is_to_hub { conn.to_hub.len() } else { conn.to_agent.len() })
-        });
-        let Some(machine) = self.machine(end) else { return Ok(()) };
+        let room = self.room(id, is_to_hub);
+        let Some(machine) = self.machine(end) else { return false };
         for event in machine.due(now, room) {
             self.ledger.sent(&event);
             self.trace.packets += 1;
@@ -416,7 +418,14 @@ impl World {
                 self.at(delay, Happening::Packet(id, there));
             }
         }
-        Ok(())
+        self.room(id, is_to_hub) == 0
+    }
+
+    fn room(&self, id: u64, is_to_hub: bool) -> usize {
+        // What is sent on a connection that is broken is lost.
+        self.conns.get(&id).map_or(4, |conn| {
+            conn.capacity.saturating_sub(if is_to_hub { conn.to_hub.len() } else { conn.to_agent.len() })
+        })
     }
 
     fn packet(&mut self, id: u64, end: End) -> Result<(), String> {
