@@ -36,8 +36,6 @@ pub struct Agent {
     ending: BTreeSet<Key>,
     /// The hub's digests of single objects, as they come in.
     items: Vec<DigestItem>,
-    /// Whether this process has told the hub once how every Application is.
-    has_told_status: bool,
 }
 
 impl Agent {
@@ -50,7 +48,6 @@ impl Agent {
             lost: BTreeMap::new(),
             ending: BTreeSet::new(),
             items: Vec::new(),
-            has_told_status: false,
         }
     }
 
@@ -128,8 +125,9 @@ impl Side for Agent {
         }
     }
 
-    fn is_right(&self, core: &Core, _now: Now, key: &Key) -> bool {
-        matches!(self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)), Plan::Nothing)
+    fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
+        let plan = self.plan_repair(key, core.store.get(key).map(AsRef::as_ref));
+        (!matches!(plan, Plan::Nothing)).then_some(Why::Repair)
     }
 
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {

@@ -143,8 +143,12 @@ impl Side for Hub {
         }
     }
 
-    fn is_right(&self, core: &Core, _now: Now, key: &Key) -> bool {
-        matches!(self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)), Plan::Nothing)
+    fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
+        let existing = core.store.get(key);
+        if !matches!(self.plan_repair(key, existing.map(AsRef::as_ref)), Plan::Nothing) {
+            return Some(Why::Repair);
+        }
+        existing.filter(|_| self.is_known && managed::needs_stamp(key, existing)).map(|_| Why::Stamp)
     }
 
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {

@@ -133,8 +133,8 @@ pub trait Side {
     fn changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change);
     /// A job ended.
     fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled);
-    /// Whether the object is as it should be; if not, a repair begins.
-    fn is_right(&self, core: &Core, now: Now, key: &Key) -> bool;
+    /// What is to be done about the object as it is now, if anything: asked when a job about it has ended.
+    fn wants(&self, core: &Core, key: &Key) -> Option<Why>;
     /// A namespace that must be there before that write, and may be made.
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String>;
     /// A message that compares what both sides have.
@@ -652,8 +652,10 @@ impl<S: Side> Link<S> {
         }
         if let Some(incoming) = self.core.waiting.remove(key) {
             self.core.ready.push_front((key.clone(), incoming));
-        } else if !is_refused && !self.core.works.has(key) && !self.side.is_right(&self.core, now, key) {
-            self.core.ask(key, Why::Repair);
+        } else if (!is_refused || why.incoming().is_some())
+            && let Some(next) = self.side.wants(&self.core, key)
+        {
+            self.core.ask(key, next);
         }
     }
 }

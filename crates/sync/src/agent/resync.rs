@@ -42,10 +42,7 @@ impl Agent {
         }
     }
 
-    fn tell_status(&mut self, core: &mut Core, now: Now) {
-        if std::mem::replace(&mut self.has_told_status, true) {
-            return;
-        }
+    fn tell_status(&self, core: &mut Core, now: Now) {
         for (key, object) in self.own(core) {
             if key.kind == Kind::Application {
                 self.send_status(core, now, &key, &object);

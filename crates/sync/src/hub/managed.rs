@@ -108,9 +108,13 @@ impl Hub {
 
 /// An operation that appears gets an id before it travels; an id whose operation is over goes.
 pub(super) fn operation_changed(core: &mut Core, key: &Key, new: &Object) {
-    if key.kind == Kind::Application
-        && matches!(mapping::pending_operation(new), Pending::Unstamped(_) | Pending::Stale)
-    {
+    if needs_stamp(key, Some(new)) {
         core.ask(key, Why::Stamp);
     }
+}
+
+/// Whether an operation has no id yet, or an id is left over.
+pub(super) fn needs_stamp(key: &Key, object: Option<&Object>) -> bool {
+    let pending = object.filter(|_| key.kind == Kind::Application).map(|object| mapping::pending_operation(object));
+    matches!(pending, Some(Pending::Unstamped(_) | Pending::Stale))
 }
