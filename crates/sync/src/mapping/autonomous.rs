@@ -93,7 +93,12 @@ pub fn mirror_application(
             Some(refresh) => object::set_annotation(&mut wanted, REFRESH, refresh),
             None => object::remove_annotation(&mut wanted, REFRESH),
         }
-        operation::merge(&mut wanted, existing, incoming, operation_delivered);
+        if object::source_uid(existing) == Some(object::uid(incoming)) {
+            operation::merge(&mut wanted, existing, incoming, operation_delivered);
+        } else {
+            // What was asked of the one before was not asked of this one.
+            operation::adopt(&mut wanted, incoming);
+        }
         wanted
     })
 }
