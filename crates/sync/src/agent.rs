@@ -127,7 +127,7 @@ impl Side for Agent {
 
     fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
         let plan = self.plan_repair(key, core.store.get(key).map(AsRef::as_ref));
-        (!matches!(plan, Plan::Nothing)).then_some(Why::Repair)
+        (!core.is_behind(key) && !matches!(plan, Plan::Nothing)).then_some(Why::Repair)
     }
 
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {

@@ -263,6 +263,11 @@ impl Core {
         self.works.has(key) || self.waiting.contains_key(key)
     }
 
+    /// Whether the object is not as the peer wants it because that could not be done: what is remembered of it is old.
+    pub fn is_behind(&self, key: &Key) -> bool {
+        self.troubles.has(key, Matter::Desired)
+    }
+
     /// Everything that could not be made right, and why.
     pub fn troubles(&self) -> impl Iterator<Item = (&Key, &str)> {
         self.troubles.iter()

@@ -9,6 +9,7 @@ use super::{Agent, is_copy};
 use crate::link::{Core, Incoming, Note, Settled, Why};
 use crate::mapping::{self, Mode, Plan};
 use crate::object::{self, Key, Kind};
+use crate::resync::write;
 use crate::store::Change;
 use crate::time::Now;
 
@@ -55,6 +56,11 @@ impl Agent {
             (Type::Delete, None) => self.copy_gone(key),
             (Type::Delete, Some(object)) if object::is_deleting(&object) => {
                 self.ending.insert(key.clone());
+            }
+            // The hub ended another one of that name; whether it still wants this one only it knows.
+            (Type::Delete, Some(object)) if is_copy(&object) => {
+                let request = self.request_update(key, &object);
+                self.send_message(core, now, Type::RequestUpdate, write(&request));
             }
             (Type::Create | Type::SpecUpdate, Some(object)) if is_copy(&object) => {
                 if object::is_deleting(&object) {
@@ -112,7 +118,7 @@ impl Agent {
             (None, None) => {}
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
-        if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
+        if !core.is_busy(key) && !core.is_behind(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
             core.note(Note::Repaired { key: key.clone() });
             core.ask(key, Why::Repair);
         }

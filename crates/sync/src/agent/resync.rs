@@ -72,7 +72,7 @@ impl Agent {
         }
     }
 
-    fn request_update(&self, key: &Key, object: &Object) -> RequestUpdate {
+    pub(super) fn request_update(&self, key: &Key, object: &Object) -> RequestUpdate {
         RequestUpdate {
             name: key.name.clone(),
             namespace: mapping::reported_key(&self.side, key.kind, object).namespace,

@@ -10,6 +10,7 @@ use super::managed::operation_changed;
 use crate::link::{Core, Incoming, Note, Settled, Why};
 use crate::mapping::{self, Plan};
 use crate::object::{self, Key, Kind, REFRESH};
+use crate::resync::write;
 use crate::store::Change;
 use crate::time::Now;
 
@@ -44,6 +45,11 @@ impl Hub {
                 if let Plan::Create(mirror) = self.plan_mirror(key.kind, &incoming.body, None, true, now) {
                     self.mirrors.insert(key.clone(), Arc::new(mirror));
                 }
+            }
+            // The agent ended another one of that name; whether it still has this one only it knows.
+            (Type::Delete, Some(object)) if is_another(incoming, object) => {
+                let request = self.request_update(key, Some(object));
+                self.send_message(core, now, Type::RequestUpdate, write(&request));
             }
             (Type::Delete, _) => {
                 self.mirrors.remove(key);
@@ -83,7 +89,7 @@ impl Hub {
             operation_changed(core, key, new);
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
-        if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
+        if !core.is_busy(key) && !core.is_behind(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
             core.note(Note::Repaired { key: key.clone() });
             core.ask(key, Why::Repair);
         }
@@ -96,6 +102,12 @@ impl Hub {
             None => mapping::revert_mirror_deletion(key.kind, mirror),
         }
     }
+}
+
+/// Whether a deletion is of another source than the mirror's.
+fn is_another(incoming: &Incoming, mirror: &Value) -> bool {
+    let gone = object::uid(&incoming.body);
+    !gone.is_empty() && object::source_uid(mirror).is_some_and(|source| source != gone)
 }
 
 /// Whether someone asks for a refresh who did not before.

@@ -67,7 +67,7 @@ impl Hub {
         }
     }
 
-    fn request_update(&self, key: &Key, object: Option<&Object>) -> RequestUpdate {
+    pub(super) fn request_update(&self, key: &Key, object: Option<&Object>) -> RequestUpdate {
         RequestUpdate {
             name: key.name.clone(),
             namespace: key.namespace.clone(),
