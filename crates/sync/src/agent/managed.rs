@@ -9,7 +9,6 @@ use super::{Agent, is_copy};
 use crate::link::{Core, Incoming, Note, Settled, Why};
 use crate::mapping::{self, Mode, Plan};
 use crate::object::{self, Key, Kind};
-use crate::resync::write;
 use crate::store::Change;
 use crate::time::Now;
 
@@ -59,8 +58,7 @@ impl Agent {
             }
             // The hub ended another one of that name; whether it still wants this one only it knows.
             (Type::Delete, Some(object)) if is_copy(&object) => {
-                let request = self.request_update(key, &object);
-                self.send_message(core, now, Type::RequestUpdate, write(&request));
+                self.ask_for(core, now, key);
             }
             (Type::Create | Type::SpecUpdate, Some(object)) if is_copy(&object) => {
                 if object::is_deleting(&object) {

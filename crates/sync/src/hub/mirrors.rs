@@ -10,7 +10,6 @@ use super::managed::operation_changed;
 use crate::link::{Core, Incoming, Note, Settled, Why};
 use crate::mapping::{self, Plan};
 use crate::object::{self, Key, Kind, REFRESH};
-use crate::resync::write;
 use crate::store::Change;
 use crate::time::Now;
 
@@ -48,8 +47,7 @@ impl Hub {
             }
             // The agent ended another one of that name; whether it still has this one only it knows.
             (Type::Delete, Some(object)) if is_another(incoming, object) => {
-                let request = self.request_update(key, Some(object));
-                self.send_message(core, now, Type::RequestUpdate, write(&request));
+                self.ask_for(core, now, key);
             }
             (Type::Delete, _) => {
                 self.mirrors.remove(key);
