@@ -64,7 +64,7 @@ impl Ledger {
     pub fn started(&mut self, id: &str) {
         let starts = self.starts.entry(id.to_owned()).or_default();
         *starts += 1;
-        let is_void = self.asked.get(id).is_some_and(|asked| asked.is_void);
+        let is_void = self.asked.get(id).is_none_or(|asked| asked.is_void);
         if *starts > 1 && !is_void {
             self.violation = Some(format!("operation {id} started {starts} times"));
         }
