@@ -77,7 +77,8 @@ impl World {
         let id = state["operation"]["sync"]["revision"].as_str().unwrap_or_default().to_owned();
         let phase = if state["phase"] == "Terminating" { "Failed" } else { "Succeeded" };
         let is_endless = id.starts_with("endless") && phase == "Succeeded";
-        let is_unheard = self.ledger.asked.get(&id).is_some_and(|asked| asked.terminated);
+        let source = object::origin_uid(&app);
+        let is_unheard = self.ledger.asked.get(&id).is_some_and(|asked| asked.terminated && asked.source == source);
         if is_endless && (!self.healed || is_unheard) || !self.rng.percent(30) {
             return;
         }

@@ -15,7 +15,9 @@ use crate::world::{End, Happening, HubProcess, NAMESPACE, Site, World};
 
 impl World {
     pub fn failure(&mut self, is_applied: bool) -> Outcome {
-        let class = if !is_applied && self.rng.percent(10) { Class::Permanent } else { Class::Temporary };
+        // What was acknowledged and then lost with a process only our own way to compare finds again.
+        let is_exact = self.setting.digest && !self.setting.versions_change;
+        let class = if is_exact && !is_applied && self.rng.percent(10) { Class::Permanent } else { Class::Temporary };
         Outcome::Failed(Failure { class, message: if is_applied { "no answer" } else { "refused" }.to_owned() })
     }
 
@@ -66,6 +68,13 @@ impl World {
         };
         for key in known.iter().filter(|key| !listed.contains_key(key)) {
             self.tell(site, key, Seen::Gone(Some(version)));
+        }
+        // A link may know of objects by answers that the watch had not told of.
+        let now = self.time();
+        for link in self.hub.iter_mut().filter(|_| site == Site::Hub).flat_map(|hub| &mut hub.links) {
+            for kind in Kind::ALL {
+                link.listed(now, kind, version, |key| listed.contains_key(key));
+            }
         }
         for (key, object) in &listed {
             self.tell(site, key, Seen::Applied(Arc::clone(object)));
