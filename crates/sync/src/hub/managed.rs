@@ -66,8 +66,8 @@ impl Hub {
             // The agent has lost what the hub still wants it to have.
             (Type::Delete, Settled::Unchanged) => {
                 let wanted = core.store.get(key).filter(|object| !object::is_deleting(object)).cloned();
-                let lost = wanted
-                    .filter(|object| object::source_uid(&incoming.body) == Some(object::origin_uid(object)));
+                let lost =
+                    wanted.filter(|object| object::source_uid(&incoming.body) == Some(object::origin_uid(object)));
                 if let Some(object) = lost {
                     self.send_object(core, now, key, &object, Type::Create);
                 }
@@ -93,9 +93,8 @@ impl Hub {
 
     fn correct(&mut self, core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
         let lane = Lane::of(key);
-        let is_on_its_way = [Type::Create, Type::SpecUpdate, Type::Delete]
-            .iter()
-            .any(|kind| core.outbox.is_waiting_for(&lane, kind));
+        let is_on_its_way =
+            [Type::Create, Type::SpecUpdate, Type::Delete].iter().any(|kind| core.outbox.is_waiting_for(&lane, kind));
         if is_on_its_way {
             return;
         }

@@ -6,7 +6,7 @@ use thane_sync::object::{self, Key, Kind, REFRESH, metadata_mut, remove_annotati
 use crate::world::{Happening, World};
 
 impl World {
-    pub fn argo(&mut self, agent: usize) {
+    pub(crate) fn argo(&mut self, agent: usize) {
         let delay = if self.healed { self.rng.between(300, 900) } else { self.rng.between(50, 1_500) };
         self.at(delay, Happening::Argo(agent));
         let apps: Vec<Key> = self.agents[agent].api.of_kind(Kind::Application).map(|(key, _)| key.clone()).collect();

@@ -13,7 +13,7 @@ const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 const PROJECTS: [&str; 3] = ["default", "team", "web"];
 
 impl World {
-    pub fn users(&mut self) {
+    pub(crate) fn users(&mut self) {
         if self.healed {
             return;
         }
@@ -148,24 +148,30 @@ impl World {
         let everyone = self.rng.percent(40);
         let target = if everyone { "*".to_owned() } else { self.agents[agent].name.clone() };
         let (kind, object) = if is_project {
-            (Kind::AppProject, json!({
-                "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
-                "metadata": {"name": project, "namespace": NAMESPACE},
-                "spec": {
-                    "description": revision, "sourceNamespaces": [target],
-                    "destinations": [{"name": target, "namespace": "*"}],
-                },
-            }))
+            (
+                Kind::AppProject,
+                json!({
+                    "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+                    "metadata": {"name": project, "namespace": NAMESPACE},
+                    "spec": {
+                        "description": revision, "sourceNamespaces": [target],
+                        "destinations": [{"name": target, "namespace": "*"}],
+                    },
+                }),
+            )
         } else {
             let text = |text: &str| BASE64_STANDARD.encode(text);
-            (Kind::Repository, json!({
-                "apiVersion": "v1", "kind": "Secret",
-                "metadata": {
-                    "name": format!("repo{}", self.rng.below(2)), "namespace": NAMESPACE,
-                    "labels": {"argocd.argoproj.io/secret-type": "repository"},
-                },
-                "data": {"project": text(project), "url": text(&revision)},
-            }))
+            (
+                Kind::Repository,
+                json!({
+                    "apiVersion": "v1", "kind": "Secret",
+                    "metadata": {
+                        "name": format!("repo{}", self.rng.below(2)), "namespace": NAMESPACE,
+                        "labels": {"argocd.argoproj.io/secret-type": "repository"},
+                    },
+                    "data": {"project": text(project), "url": text(&revision)},
+                }),
+            )
         };
         let key = Key::of(kind, &object);
         if self.rng.percent(20) {
