@@ -61,7 +61,8 @@ impl Agent {
                 self.ask_for(core, now, key);
             }
             (Type::Create | Type::SpecUpdate, Some(object)) if is_copy(&object) => {
-                if object::is_deleting(&object) {
+                // If only someone here deletes it, it is made again.
+                if object::is_deleting(&object) && object::is_deleting(&incoming.body) {
                     self.ending.insert(key.clone());
                 } else {
                     self.ending.remove(key);

@@ -81,9 +81,15 @@ impl Hub {
         }
     }
 
-    /// An operation that the agent says it has not got, and that is not on its way, travels again.
+    /// A wish to end an operation, or an operation, that the agent says it has not got, and that is not on its way, travels again.
     pub(super) fn deliver_operation(&self, core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
         let Some(object) = core.store.get(key) else { return };
+        if mapping::is_to_end(object, &incoming.body)
+            && !core.outbox.is_waiting_for(&Lane::of(key), &Type::TerminateOperation)
+        {
+            let object = Object::clone(object);
+            return self.send_terminate(core, now, key, &object);
+        }
         let Pending::Stamped(id) = mapping::pending_operation(object) else { return };
         let is_there = object::annotation(&incoming.body, object::OPERATION_ID) == Some(&id);
         if self.echoes && !is_there && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation) {

@@ -94,6 +94,7 @@ pub fn mirror_application(
             None => object::remove_annotation(&mut wanted, REFRESH),
         }
         if object::source_uid(existing) == Some(object::uid(incoming)) {
+            operation::keep_termination(&mut wanted, existing, incoming);
             operation::merge(&mut wanted, existing, incoming, operation_delivered);
         } else {
             // What was asked of the one before was not asked of this one.

@@ -80,6 +80,9 @@ pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, ex
     if object::annotation(existing, OPERATION_ID) == Some(id) {
         return Plan::Nothing;
     }
+    if object::is_deleting(existing) {
+        return refuse(Reason::StillDeleting, format!("{} is being deleted", object::name(existing)));
+    }
     if phase(existing) == Some("Terminating") {
         return refuse(
             Reason::Terminating,
@@ -162,6 +165,19 @@ pub(super) fn adopt(wanted: &mut Value, incoming: &Value) {
         fields.remove("operation");
     }
     object::remove_annotation(wanted, OPERATION_ID);
+}
+
+/// Whether someone has asked to end the operation that the agent says still runs.
+pub fn is_to_end(existing: &Value, incoming: &Value) -> bool {
+    let started = |app: &Value| app["status"]["operationState"]["startedAt"].clone();
+    is_terminating(existing) && phase(incoming) == Some("Running") && started(existing) == started(incoming)
+}
+
+/// Keeps the wish to end an operation until the agent has heard of it.
+pub(super) fn keep_termination(wanted: &mut Value, existing: &Value, incoming: &Value) {
+    if is_to_end(existing, incoming) {
+        wanted["status"]["operationState"]["phase"] = Value::from("Terminating");
+    }
 }
 
 /// Puts an operation and its id into an Application.

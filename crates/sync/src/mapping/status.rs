@@ -47,6 +47,7 @@ pub fn status_on_hub(
     }
     let mut wanted = existing.clone();
     set_field(&mut wanted, "status", incoming.get("status").filter(|status| !status.is_null()).cloned());
+    operation::keep_termination(&mut wanted, existing, incoming);
     operation::merge(&mut wanted, existing, incoming, operation_delivered);
     match object::annotation(incoming, REFRESH) {
         Some(refresh) => object::set_annotation(&mut wanted, REFRESH, refresh),
