@@ -59,8 +59,8 @@ impl Hub {
     }
 
     fn request_updates(&mut self, core: &mut Core, now: Now) {
-        let mirrors: Vec<(Key, Object)> =
-            core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
+        let mirrors = core.store.iter().chain(self.missing_mirrors(core));
+        let mirrors: Vec<(Key, Object)> = mirrors.map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, object) in mirrors {
             let request = self.request_update(&key, Some(&object));
             self.send_message(core, now, Type::RequestUpdate, write(&request));
@@ -208,9 +208,14 @@ impl Hub {
         self.resend_operations(core, now);
     }
 
+    /// Mirrors that someone deleted and that are about to be made again.
+    fn missing_mirrors<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = (&'a Key, &'a Object)> {
+        self.mirrors.iter().filter(|(key, _)| core.store.get(key).is_none())
+    }
+
     fn inventory(&self, core: &Core) -> Inventory {
         let mut inventory = Inventory::default();
-        for (key, object) in core.store.iter() {
+        for (key, object) in core.store.iter().chain(self.missing_mirrors(core)) {
             let namespace = match (key.kind, self.side.placement) {
                 (Kind::Application, Placement::Destination) if self.is_managed() => key.namespace.clone(),
                 _ => String::new(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::copy::{fresh, overlaid, set_field};
 use super::plan::{Plan, Precondition, Propagation, Reason, Refusal, refuse, replace};
 use super::{Agent, AgentSide, HubSide, Mode, keys, operation};
-use crate::object::{self, Key, Kind, LAST_UPDATED, OPERATION_ID, REFRESH, SOURCE_UID, map_mut, metadata_mut};
+use crate::object::{self, Key, Kind, LAST_UPDATED, REFRESH, SOURCE_UID, map_mut, metadata_mut};
 
 /// Resources of a project's policies that name Applications.
 const POLICED: [&str; 4] = ["applications", "applicationsets", "logs", "exec"];
@@ -78,8 +78,7 @@ pub fn mirror_application(
     }
     let stamp = now.to_string();
     let Some(existing) = existing else {
-        set_field(&mut mirror, "operation", None);
-        object::remove_annotation(&mut mirror, OPERATION_ID);
+        operation::adopt(&mut mirror, incoming);
         return Plan::Create(made(Kind::Application, &key, &mirror, &stamp));
     };
     if !is_mirror_of(agent, Kind::Application, existing) {

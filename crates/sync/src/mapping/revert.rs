@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::copy::{LOCAL, body_of, finalizers, fresh, set_field, travels};
 use super::plan::{Plan, replace};
 use super::same::{includes, same};
-use super::{AgentSide, OnRecreate};
+use super::{AgentSide, OnRecreate, operation};
 use crate::object::{self, Kind, LAST_APPLIED, OPERATION_ID, SOURCE_UID, map_mut, metadata_mut};
 
 /// Agent: undoes what someone changed on a copy. `copy` is what the API answered when the copy was last written, so
@@ -87,7 +87,12 @@ pub fn revert_mirror(mirror: &Value, existing: &Value) -> Plan {
 /// Hub: makes a mirror again that someone deleted; `last` is how it was last seen.
 pub fn revert_mirror_deletion(kind: Kind, last: &Value) -> Plan {
     let mut again = fresh(kind, last);
-    set_field(&mut again, "operation", None);
-    object::remove_annotation(&mut again, OPERATION_ID);
+    // One that runs at the agent is still shown; one that was only asked for went with the mirror.
+    if operation::is_running(last) {
+        operation::adopt(&mut again, last);
+    } else {
+        set_field(&mut again, "operation", None);
+        object::remove_annotation(&mut again, OPERATION_ID);
+    }
     Plan::Create(again)
 }

@@ -113,7 +113,7 @@ impl World {
 
     /// Why both sides are not in step, if they are not.
     pub(crate) fn difference(&self) -> Option<String> {
-        let hub = self.hub.as_ref()?;
+        let Some(hub) = &self.hub else { return Some("the hub is not there".to_owned()) };
         for (number, node) in self.agents.iter().enumerate() {
             let Some(link) = &node.link else { return Some(format!("agent {number} is not there")) };
             if node.agent_end.is_none() || node.agent_end != node.hub_end {
