@@ -194,5 +194,6 @@ fn derived_id(app: &Value) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digits = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    digits.concat()
 }
