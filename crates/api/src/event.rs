@@ -2,9 +2,53 @@
 //!
 //! The wire form is a CloudEvent (`wire::cloudevents`); this is what the rest of Thane handles.
 
+mod codec;
+mod names;
+mod wire;
+
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use bytes::Bytes;
+
+pub use codec::Codec;
+pub use wire::{DecodeError, Fault};
+
+/// Who decides what an agent's cluster should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// The hub does; the agent applies it.
+    Managed,
+    /// The agent's cluster does; the hub mirrors it.
+    Autonomous,
+}
+
+/// A mode that is neither of the two.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither managed nor autonomous")]
+pub struct UnknownMode(String);
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Managed => "managed",
+            Self::Autonomous => "autonomous",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownMode> {
+        match text {
+            "managed" => Ok(Self::Managed),
+            "autonomous" => Ok(Self::Autonomous),
+            other => Err(UnknownMode(other.chars().take(64).collect())),
+        }
+    }
+}
 
 /// What an event is about; on the wire its `dataschema`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +159,13 @@ pub const SENT_AT: &str = "sentat";
 pub const PRINCIPAL_UID: &str = "principaluid";
 /// Attribute with the W3C trace context.
 pub const TRACE_PARENT: &str = "traceparent";
+
+/// Header in which both sides say what they can do beyond the protocol, separated by commas.
+pub const CAPABILITIES: &str = "thane-capabilities";
+/// Capability: digests instead of lists to find out what differs.
+pub const DIGEST: &str = "digest";
+/// Capability: a sign of life is answered.
+pub const PONG: &str = "pong";
 
 impl Event {
     /// The acknowledgement of this event: the same identity and attributes, no data.

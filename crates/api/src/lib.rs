@@ -2,6 +2,7 @@
 
 pub mod code;
 pub mod event;
+pub mod frame;
 pub mod kinds;
 pub mod wire;
 

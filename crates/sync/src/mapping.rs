@@ -19,8 +19,9 @@ mod same;
 mod status;
 mod wire;
 
-use std::fmt;
 use std::str::FromStr;
+
+pub use thane_api::event::Mode;
 
 pub use application::managed_application;
 pub use autonomous::{
@@ -45,24 +46,6 @@ pub use wire::{
     operation_for_agent, project_for_hub, repository_for_agent, terminate_for_agent,
 };
 
-/// Who decides what the Applications of an agent are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
-    /// The hub: the agent has copies.
-    Managed,
-    /// The agent: the hub has mirrors.
-    Autonomous,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Managed => "managed",
-            Self::Autonomous => "autonomous",
-        })
-    }
-}
-
 /// A word that is not one of those a setting can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {word:?}")]
@@ -71,18 +54,6 @@ pub struct UnknownWord {
     pub what: &'static str,
     /// The word.
     pub word: String,
-}
-
-impl FromStr for Mode {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        match word {
-            "managed" => Ok(Self::Managed),
-            "autonomous" => Ok(Self::Autonomous),
-            _ => Err(UnknownWord { what: "mode", word: word.to_owned() }),
-        }
-    }
 }
 
 /// How the hub finds the agent of an Application; both sides have the same.

@@ -6,6 +6,8 @@ use thiserror::Error;
 use super::same::same;
 use crate::object;
 
+pub use crate::failure::Class;
+
 /// What the caller is to write to its own API.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
@@ -61,28 +63,6 @@ pub enum Propagation {
     Foreground,
     /// It goes later.
     Background,
-}
-
-/// What helps against an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// Waiting: the same event may work soon.
-    Temporary,
-    /// A person: the same event keeps failing until something is changed.
-    Permanent,
-    /// Comparing both sides: what the event relies on is not there.
-    Recoverable,
-}
-
-impl Class {
-    /// Its name in metrics and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Temporary => "temporary",
-            Self::Permanent => "permanent",
-            Self::Recoverable => "recoverable",
-        }
-    }
 }
 
 /// Why an event is not followed.
@@ -161,7 +141,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 

@@ -1,0 +1,269 @@
+//! The loop of one connection: what is seen, received and written goes in, what is to be done comes out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use serde_json::Value;
+use thane_api::event::{DecodeError, Event};
+use thane_runtime::{SharedClock, Tasks};
+use thane_sync::Now;
+use thane_sync::link::{Effect, Link, Side};
+use thane_sync::object::{Key, Object};
+use thane_sync::store::Seen;
+use thane_sync::work::{Outcome, Ticket};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::LinkMetrics;
+use crate::objects::Objects;
+
+/// Commands taken in before anything is sent; more would delay what is due.
+const BATCH: usize = 256;
+
+/// An open stream of events.
+#[derive(Debug)]
+pub struct Stream {
+    /// What is to be sent.
+    pub outgoing: mpsc::Sender<Event>,
+    /// What came.
+    pub incoming: mpsc::Receiver<Result<Event, DecodeError>>,
+    /// Ends it; cancelled when it has ended.
+    pub close: CancellationToken,
+}
+
+/// What a connection is told; `C` opens the link with what its side knows of the peer.
+pub enum Command<S> {
+    /// Objects as they are at the start.
+    Initial(Vec<(Key, Object)>),
+    /// Something a watch saw.
+    Seen(Key, Seen),
+    /// Anything else the side has to be told.
+    Change(Box<dyn FnOnce(&mut Link<S>, Now) + Send>),
+    /// A new stream, and what to tell the side about it. It takes the place of the one before.
+    Opened(Stream, Box<dyn FnOnce(&mut Link<S>, Now) + Send>),
+    /// How it is doing.
+    Inspect(oneshot::Sender<Snapshot>),
+}
+
+/// How a connection is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whether the peer is there.
+    pub connected: bool,
+    /// Events that wait for it or for its acknowledgement.
+    pub outgoing: usize,
+    /// How long the oldest of them has waited.
+    pub oldest: Option<Duration>,
+    /// Objects known on this side.
+    pub objects: usize,
+    /// Objects that could not be made right, and why.
+    pub troubles: Vec<(String, String)>,
+}
+
+/// Where events about live access go.
+pub trait Live: Send + Sync {
+    /// Takes such an event from the peer; answers, if any, are sent through `reply`.
+    fn deliver(&self, event: Event, reply: &mpsc::Sender<Event>);
+}
+
+/// Nobody serves live access here.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoLive;
+
+impl Live for NoLive {
+    fn deliver(&self, event: Event, _reply: &mpsc::Sender<Event>) {
+        tracing::debug!(target = ?event.target, "live access is not served here");
+    }
+}
+
+/// Runs one connection.
+pub struct Driver<S> {
+    /// The protocol.
+    pub link: Link<S>,
+    /// The API it writes to.
+    pub objects: Objects,
+    /// Labels of namespaces it makes.
+    pub namespace_labels: Value,
+    /// Time.
+    pub clock: SharedClock,
+    /// What is counted.
+    pub metrics: Arc<LinkMetrics>,
+    /// Live access.
+    pub live: Arc<dyn Live>,
+}
+
+type Writes = FuturesUnordered<Pin<Box<dyn Future<Output = (Ticket, Outcome)> + Send>>>;
+
+impl<S: Side + Send + 'static> Driver<S> {
+    /// Runs until the tasks are asked to stop or nobody can command it any more.
+    pub async fn run(mut self, mut commands: mpsc::Receiver<Command<S>>, tasks: Tasks) {
+        let mut stream: Option<Stream> = None;
+        let mut writes = Writes::new();
+        loop {
+            self.carry_out(&writes, stream.as_ref());
+            let is_blocked = self.send(stream.as_ref());
+            let now = self.now();
+            let wake = self.link.next_wake(now).map(|at| at.saturating_sub(now.monotonic));
+            tokio::select! {
+                biased;
+                () = tasks.cancelled() => break,
+                command = commands.recv() => {
+                    let Some(command) = command else { break };
+                    self.obey(command, &mut stream);
+                    for _ in 1..BATCH {
+                        let Ok(command) = commands.try_recv() else { break };
+                        self.obey(command, &mut stream);
+                    }
+                }
+                Some((ticket, outcome)) = writes.next(), if !writes.is_empty() => {
+                    let now = self.now();
+                    self.link.written(now, ticket, outcome);
+                }
+                happened = happened(stream.as_mut(), !self.link.is_full(), is_blocked) => match happened {
+                    Happened::Received(received) => self.received(received, &mut stream),
+                    Happened::Room => {}
+                    Happened::Closed => self.closed(&mut stream),
+                },
+                () = sleep(wake), if !is_blocked => {
+                    let now = self.now();
+                    self.link.tick(now);
+                }
+            }
+        }
+        if let Some(stream) = stream {
+            stream.close.cancel();
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { monotonic: self.clock.monotonic(), wall: self.clock.now() }
+    }
+
+    fn obey(&mut self, command: Command<S>, stream: &mut Option<Stream>) {
+        let now = self.now();
+        match command {
+            Command::Initial(objects) => {
+                for (key, object) in objects {
+                    self.link.initial(&key, object);
+                }
+            }
+            Command::Seen(key, seen) => self.link.seen(now, &key, seen),
+            Command::Change(change) => change(&mut self.link, now),
+            Command::Opened(new, tell) => {
+                self.closed(stream);
+                *stream = Some(new);
+                tell(&mut self.link, now);
+            }
+            Command::Inspect(answer) => {
+                // Whoever asked may have gone.
+                let _ = answer.send(self.snapshot(now));
+            }
+        }
+    }
+
+    fn snapshot(&self, now: Now) -> Snapshot {
+        let core = &self.link.core;
+        let name = |key: &Key| format!("{}/{}/{}", key.kind.name(), key.namespace, key.name);
+        Snapshot {
+            connected: core.peer.is_some(),
+            outgoing: core.outbox.len(),
+            oldest: core.outbox.oldest(now),
+            objects: core.store.len(),
+            troubles: core.troubles().map(|(key, message)| (name(key), message.to_owned())).collect(),
+        }
+    }
+
+    fn received(&mut self, received: Option<Result<Event, DecodeError>>, stream: &mut Option<Stream>) {
+        let now = self.now();
+        match received {
+            Some(Ok(event)) => {
+                self.metrics.received(&event);
+                self.link.received(now, event);
+            }
+            Some(Err(error)) => self.metrics.undecodable(&error),
+            None => self.closed(stream),
+        }
+    }
+
+    fn closed(&mut self, stream: &mut Option<Stream>) {
+        if let Some(mut stream) = stream.take() {
+            stream.close.cancel();
+            let now = self.now();
+            // What has been received is still processed.
+            while let Ok(received) = stream.incoming.try_recv() {
+                if let Ok(event) = received {
+                    self.link.received(now, event);
+                }
+            }
+            self.link.disconnected(now);
+        }
+    }
+
+    /// Whether there is more to send than the stream has room for.
+    fn send(&mut self, stream: Option<&Stream>) -> bool {
+        let Some(stream) = stream else { return false };
+        let now = self.now();
+        let room = stream.outgoing.capacity();
+        for event in self.link.due(now, room) {
+            self.metrics.sent(&event);
+            // There was room for it; if the stream has just ended, it is sent again on the next one.
+            let _ = stream.outgoing.try_send(event);
+        }
+        self.metrics.queue(self.link.core.outbox.len(), self.link.core.outbox.oldest(now));
+        stream.outgoing.capacity() == 0
+    }
+
+    fn carry_out(&mut self, writes: &Writes, stream: Option<&Stream>) {
+        for effect in self.link.effects() {
+            match effect {
+                Effect::Write(ticket, key, write) => {
+                    let objects = self.objects.clone();
+                    let labels = self.namespace_labels.clone();
+                    let namespace = self.link.side.namespace_first(&key, &write);
+                    writes.push(Box::pin(async move {
+                        if let Some(namespace) = namespace
+                            && let Err(error) = objects.ensure_namespace(&namespace, &labels).await
+                        {
+                            tracing::warn!(namespace, %error, "the namespace could not be made");
+                        }
+                        (ticket, objects.write(&key, write).await)
+                    }));
+                }
+                Effect::Deliver(event) => {
+                    if let Some(stream) = stream {
+                        self.live.deliver(event, &stream.outgoing);
+                    }
+                }
+                Effect::Note(note) => self.metrics.note(&note, self.clock.now()),
+            }
+        }
+    }
+}
+
+enum Happened {
+    Received(Option<Result<Event, DecodeError>>),
+    Room,
+    Closed,
+}
+
+/// The next thing that happens on a stream; without one, nothing ever does.
+async fn happened(stream: Option<&mut Stream>, reads: bool, is_blocked: bool) -> Happened {
+    let Some(Stream { outgoing, incoming, close }) = stream else { return std::future::pending().await };
+    tokio::select! {
+        biased;
+        received = incoming.recv(), if reads => Happened::Received(received),
+        room = outgoing.reserve(), if is_blocked => if room.is_ok() { Happened::Room } else { Happened::Closed },
+        () = close.cancelled() => Happened::Closed,
+    }
+}
+
+async fn sleep(wake: Option<Duration>) {
+    match wake {
+        Some(wake) => tokio::time::sleep(wake).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,11 @@
+//! What hub and agent share around the protocol: watches of the API, writes to it, and the loop of one connection.
+
+mod drive;
+mod metrics;
+mod objects;
+mod watch;
+
+pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream};
+pub use metrics::{Figures, LinkMetrics};
+pub use objects::{Objects, collection, slim};
+pub use watch::{Observed, Source, follow};

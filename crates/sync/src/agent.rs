@@ -1,0 +1,169 @@
+//! The agent's side of the connection with its hub.
+
+mod autonomous;
+mod managed;
+mod resync;
+mod send;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use thane_api::event::{Event, PRINCIPAL_UID, Type};
+
+use crate::failure::Class;
+use crate::link::{Core, Incoming, Link, Peer, Settled, Side, Why};
+use crate::mapping::{self, AgentSide, Mode, Placement, Plan, Reason, Refusal};
+use crate::object::{self, Key, Kind, Object};
+use crate::resync::DigestItem;
+use crate::store::Change;
+use crate::time::Now;
+use crate::work::Write;
+
+/// The agent's side of one connection.
+pub type AgentLink = Link<Agent>;
+
+/// The agent's rules.
+#[derive(Debug)]
+pub struct Agent {
+    side: AgentSide,
+    /// Whether namespaces of Applications may be made.
+    makes_namespaces: bool,
+    /// Copies of the hub's objects, as they should be.
+    copies: BTreeMap<Key, Object>,
+    /// How copies were that someone deleted.
+    lost: BTreeMap<Key, Object>,
+    /// Copies whose end the hub wants.
+    ending: BTreeSet<Key>,
+    /// The hub's digests of single objects, as they come in.
+    items: Vec<DigestItem>,
+    /// Whether this process has told the hub once how every Application is.
+    has_told_status: bool,
+}
+
+impl Agent {
+    /// Rules of that agent.
+    pub fn new(side: AgentSide, makes_namespaces: bool) -> Self {
+        Self {
+            side,
+            makes_namespaces,
+            copies: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            ending: BTreeSet::new(),
+            items: Vec::new(),
+            has_told_status: false,
+        }
+    }
+
+    fn is_managed(&self) -> bool {
+        self.side.mode == Mode::Managed
+    }
+
+    fn plan_inbound(&self, core: &Core, key: &Key, incoming: &Incoming) -> Plan {
+        let existing = core.store.get(key).map(AsRef::as_ref);
+        let (side, body, event) = (&self.side, &incoming.body, &incoming.event);
+        let principal = event.extensions.get(PRINCIPAL_UID).map_or("", String::as_str);
+        let id = event.event_id.as_str();
+        match (side.mode, key.kind, &event.kind) {
+            (Mode::Managed, Kind::Application, Type::Create | Type::SpecUpdate) => {
+                mapping::managed_application(side, body, principal, id, existing)
+            }
+            (Mode::Managed, Kind::AppProject, Type::Create | Type::SpecUpdate) => {
+                mapping::managed_project(side, body, existing)
+            }
+            (Mode::Managed, Kind::Repository, Type::Create | Type::SpecUpdate) => {
+                mapping::managed_repository(side, body, existing)
+            }
+            (Mode::Managed, _, Type::Delete) => mapping::managed_delete(side, key.kind, body, existing),
+            (_, Kind::Application, Type::SetOperation) => mapping::managed_operation(side, body, id, existing),
+            (_, Kind::Application, Type::TerminateOperation) => mapping::managed_terminate(side, body, existing),
+            (Mode::Autonomous, Kind::Application, Type::SpecUpdate) => {
+                mapping::autonomous_application(side, body, id, existing)
+            }
+            (mode, kind, what) => {
+                let what = what.as_str();
+                let message = format!("{what} of {} is not for a hub to send in mode {mode}", kind.name());
+                Plan::Refuse(Refusal::new(Reason::WrongMode, message))
+            }
+        }
+    }
+}
+
+impl Side for Agent {
+    fn key(&self, _core: &Core, kind: Kind, _event: &Event, body: &Value) -> Result<Key, Refusal> {
+        mapping::agent_key(&self.side, &mapping::key_of(kind, body)?)
+    }
+
+    fn plan(&self, core: &Core, _now: Now, key: &Key, why: &Why) -> Plan {
+        match why {
+            Why::Inbound(incoming) | Why::Retry(incoming) => self.plan_inbound(core, key, incoming),
+            Why::Repair => self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)),
+            Why::Stamp => Plan::Nothing,
+        }
+    }
+
+    fn changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change) {
+        match self.side.mode {
+            Mode::Managed => self.copy_changed(core, now, key, change),
+            Mode::Autonomous => self.source_changed(core, now, key, change),
+        }
+    }
+
+    fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled) {
+        match why {
+            Why::Inbound(incoming) if *settled == Settled::Refused(Class::Recoverable) => {
+                self.ask_again(core, now, incoming);
+            }
+            Why::Inbound(incoming) | Why::Retry(incoming) if self.is_managed() => {
+                self.copy_settled(core, now, key, incoming, settled);
+            }
+            Why::Repair => {
+                self.lost.remove(key);
+            }
+            Why::Inbound(_) | Why::Retry(_) | Why::Stamp => {}
+        }
+    }
+
+    fn is_right(&self, core: &Core, _now: Now, key: &Key) -> bool {
+        matches!(self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)), Plan::Nothing)
+    }
+
+    fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {
+        let is_first = self.makes_namespaces
+            && self.side.placement == Placement::Destination
+            && key.namespace != self.side.namespace
+            && matches!(write, Write::Create(_));
+        is_first.then(|| key.namespace.clone())
+    }
+
+    fn compare(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal> {
+        self.compare_message(core, now, event)
+    }
+
+    fn connected(&mut self, core: &mut Core, now: Now, fresh: bool) {
+        self.greet(core, now, fresh);
+    }
+
+    fn compare_due(&mut self, core: &mut Core, now: Now) {
+        self.send_digest(core, now);
+    }
+}
+
+impl Link<Agent> {
+    /// The hub is connected and has told who this agent is and which namespace the hub works in.
+    pub fn hub_connected(&mut self, now: Now, name: String, hub_namespace: String, peer: Peer) {
+        self.side.side.name = name;
+        self.side.side.hub_namespace = hub_namespace;
+        self.connected(now, peer);
+    }
+
+    /// Everything this cluster has is known now: copies of the hub's objects are as they should be until the hub says
+    /// otherwise.
+    pub fn loaded(&mut self) {
+        self.side.remember_copies(&self.core);
+    }
+}
+
+/// Whether it came from the hub.
+fn is_copy(object: &Value) -> bool {
+    object::source_uid(object).is_some()
+}

@@ -1,0 +1,296 @@
+//! What one peer has told us and is not processed yet: in order per lane, lanes in parallel, repeats recognised.
+
+mod seen;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use thane_api::event::{Event, Type};
+
+use self::seen::{Identity, Progress, Seen};
+use crate::lane::Lane;
+use crate::time::Now;
+
+/// Bounds of an inbox.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Ids of events remembered to recognise repeats.
+    pub remembered_max: usize,
+    /// Events that may wait.
+    pub queue_max: usize,
+    /// Lanes at work at once.
+    pub concurrency: usize,
+    /// How soon after an acknowledgement a repeat is answered with another: before that they have crossed.
+    pub reack_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { remembered_max: 10_000, queue_max: 1_000, concurrency: 64, reack_after: Duration::from_secs(2) }
+    }
+}
+
+/// What to do with an event that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Process it now, then call `done`.
+    Start(Event),
+    /// It is processed later. `superseded` is the acknowledgement, to be sent now, of one that it took the place of.
+    Waits {
+        /// The acknowledgement of the event that is not processed any more.
+        superseded: Option<Event>,
+    },
+    /// It came before and is at work, or its acknowledgement is on its way: nothing to do.
+    Repeat,
+    /// It came before and was processed: send this acknowledgement again.
+    Acknowledge(Event),
+    /// There is no room: it is not taken, and its sender repeats it.
+    Full,
+}
+
+/// What follows from an event having been processed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// The acknowledgement to send, if the stream it came on is still there.
+    pub ack: Option<Event>,
+    /// What to process next, of this or another lane.
+    pub next: Option<(Lane, Event)>,
+}
+
+/// Events from one peer; it outlives the connections to it.
+#[derive(Debug)]
+pub struct Inbox {
+    options: Options,
+    /// Counts openings and closings of the stream.
+    stream: u64,
+    is_open: bool,
+    seen: Seen,
+    lanes: BTreeMap<Lane, Work>,
+    /// When the events that wait arrived.
+    arrived: BTreeMap<Identity, u64>,
+    /// Lanes that could start if fewer were at work, by the arrival of their first event.
+    ready: BTreeMap<u64, Lane>,
+    arrivals: u64,
+    waiting: usize,
+    at_work: usize,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    current: Option<Current>,
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Current {
+    identity: Identity,
+    stream: u64,
+    ack: Option<Event>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    arrival: u64,
+    identity: Identity,
+    stream: u64,
+    event: Event,
+}
+
+impl Inbox {
+    /// An empty one without a stream.
+    pub fn new(options: Options) -> Self {
+        let seen = Seen::new(options.remembered_max);
+        Self {
+            options,
+            stream: 0,
+            is_open: false,
+            seen,
+            lanes: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            arrivals: 0,
+            waiting: 0,
+            at_work: 0,
+        }
+    }
+
+    /// A new stream: ids of the old one are forgotten; what was received is still processed.
+    pub fn opened(&mut self) {
+        self.stream += 1;
+        self.is_open = true;
+        self.seen.clear();
+    }
+
+    /// The stream is gone: what came on it is still processed, but not acknowledged.
+    pub fn closed(&mut self) {
+        self.stream += 1;
+        self.is_open = false;
+        self.seen.clear();
+    }
+
+    /// Takes an event that came on the current stream; acknowledgements and signs of life are not for here.
+    pub fn receive(&mut self, now: Now, lane: Lane, event: Event) -> Verdict {
+        let identity = Identity::of(&event);
+        match self.seen.progress(&identity) {
+            Some(Progress::Open) => return Verdict::Repeat,
+            Some(Progress::Acknowledged(at)) => {
+                if now.monotonic.saturating_sub(at) < self.options.reack_after {
+                    return Verdict::Repeat;
+                }
+                self.seen.set(&identity, Progress::Acknowledged(now.monotonic));
+                return Verdict::Acknowledge(event.acknowledgement());
+            }
+            None => {}
+        }
+        let waiting = Waiting { arrival: self.arrivals, identity, stream: self.stream, event };
+        let waiting = match self.supersede(now, &lane, waiting) {
+            Ok(superseded) => return Verdict::Waits { superseded },
+            Err(waiting) => waiting,
+        };
+        let is_idle = !self.lanes.contains_key(&lane);
+        if is_idle && self.has_slot() {
+            self.seen.open(waiting.identity.clone());
+            return Verdict::Start(self.start(lane, waiting));
+        }
+        if self.is_full() {
+            return Verdict::Full;
+        }
+        self.wait(lane, waiting);
+        Verdict::Waits { superseded: None }
+    }
+
+    /// The event that a lane was at work on is finished; without `ack` its sender is to repeat it.
+    pub fn done(&mut self, now: Now, lane: &Lane, ack: bool) -> Done {
+        let current = self.lanes.get_mut(lane).and_then(|work| work.current.take());
+        assert!(current.is_some(), "done with an event of a lane that is not at work");
+        self.at_work -= 1;
+        let ack = current.and_then(|current| self.finish(now, current, ack));
+        match self.lanes.get(lane).and_then(|work| work.waiting.front()) {
+            Some(first) => {
+                self.ready.insert(first.arrival, lane.clone());
+            }
+            None => {
+                self.lanes.remove(lane);
+            }
+        }
+        Done { ack, next: self.start_next() }
+    }
+
+    /// Whether to stop reading the stream until something is done.
+    pub fn is_full(&self) -> bool {
+        self.waiting >= self.options.queue_max
+    }
+
+    /// Whether something waits for what this lane is at work on: a reason not to retry it for long.
+    pub fn is_awaited(&self, lane: &Lane) -> bool {
+        self.lanes.get(lane).is_some_and(|work| !work.waiting.is_empty())
+    }
+
+    /// Events that wait.
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Lanes at work.
+    pub fn at_work(&self) -> usize {
+        self.at_work
+    }
+
+    /// Lets a newer event take the place of one that waits, whose acknowledgement it gives; gives it back if none does.
+    fn supersede(&mut self, now: Now, lane: &Lane, new: Waiting) -> Result<Option<Event>, Waiting> {
+        let arrival = self.arrived.get(&new.identity).copied();
+        let Some(work) = self.lanes.get_mut(lane) else { return Err(new) };
+        let Some(index) = work.position_of(arrival).or_else(|| work.position_of_older(&new.event.kind)) else {
+            return Err(new);
+        };
+        let place = &mut work.waiting[index];
+        self.seen.open(new.identity.clone());
+        self.arrived.remove(&place.identity);
+        self.arrived.insert(new.identity.clone(), place.arrival);
+        let old = std::mem::replace(place, Waiting { arrival: place.arrival, ..new });
+        if old.identity == place.identity || !self.is_current(old.stream) {
+            return Ok(None);
+        }
+        self.seen.set(&old.identity, Progress::Acknowledged(now.monotonic));
+        Ok(Some(old.event.acknowledgement()))
+    }
+
+    fn wait(&mut self, lane: Lane, waiting: Waiting) {
+        let arrival = waiting.arrival;
+        self.arrivals += 1;
+        self.waiting += 1;
+        self.seen.open(waiting.identity.clone());
+        self.arrived.insert(waiting.identity.clone(), arrival);
+        let work = self.lanes.entry(lane.clone()).or_default();
+        work.waiting.push_back(waiting);
+        if work.current.is_none() && work.waiting.len() == 1 {
+            self.ready.insert(arrival, lane);
+        }
+    }
+
+    fn start_next(&mut self) -> Option<(Lane, Event)> {
+        if !self.has_slot() {
+            return None;
+        }
+        let (_, lane) = self.ready.pop_first()?;
+        let waiting = self.lanes.get_mut(&lane)?.waiting.pop_front()?;
+        self.waiting -= 1;
+        self.arrived.remove(&waiting.identity);
+        let event = self.start(lane.clone(), waiting);
+        Some((lane, event))
+    }
+
+    fn start(&mut self, lane: Lane, waiting: Waiting) -> Event {
+        let Waiting { identity, stream, event, .. } = waiting;
+        let ack = event.wants_acknowledgement().then(|| event.acknowledgement());
+        self.lanes.entry(lane).or_default().current = Some(Current { identity, stream, ack });
+        self.at_work += 1;
+        event
+    }
+
+    fn has_slot(&self) -> bool {
+        self.at_work < self.options.concurrency.max(1)
+    }
+
+    /// Remembers what came of an event; its acknowledgement, if it is to be sent.
+    fn finish(&mut self, now: Now, current: Current, ack: bool) -> Option<Event> {
+        if !self.is_current(current.stream) {
+            return None;
+        }
+        if !ack {
+            self.seen.forget(&current.identity);
+            return None;
+        }
+        self.seen.set(&current.identity, Progress::Acknowledged(now.monotonic));
+        current.ack
+    }
+
+    fn is_current(&self, stream: u64) -> bool {
+        self.is_open && stream == self.stream
+    }
+}
+
+impl Work {
+    fn position_of(&self, arrival: Option<u64>) -> Option<usize> {
+        self.waiting.binary_search_by_key(&arrival?, |old| old.arrival).ok()
+    }
+
+    /// The waiting event that one of this type makes pointless: the older state among the last ones, so that
+    /// nothing moves across an operation or a deletion.
+    fn position_of_older(&self, kind: &Type) -> Option<usize> {
+        let last_states = self.waiting.iter().enumerate().rev().take_while(|(_, old)| is_state(&old.event.kind));
+        let mut same_type = last_states.filter(|(_, old)| old.event.kind == *kind);
+        same_type.next().map(|(index, _)| index)
+    }
+}
+
+fn is_state(kind: &Type) -> bool {
+    matches!(kind, Type::SpecUpdate | Type::StatusUpdate)
+}

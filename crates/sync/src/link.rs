@@ -1,0 +1,637 @@
+//! One side of one connection: what both sides do alike. A `Side` says what its own rules are.
+
+mod clock;
+mod note;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use thane_api::event::{Event, TRACE_PARENT, Target, Type};
+
+pub use note::Note;
+
+use crate::failure::{Backoff, Class};
+use crate::inbox::{self, Inbox, Verdict};
+use crate::lane::Lane;
+use crate::mapping::{Plan, Propagation, Reason, Refusal};
+use crate::object::{self, Key, Kind};
+use crate::outbox::{self, Body, Outbox, Outgoing, Pushed};
+use crate::resync::PONG;
+use crate::store::{Change, Seen, Store};
+use crate::time::Now;
+use crate::work::{self, Failure, Outcome, Ticket, Works, Write};
+
+/// Bounds and intervals of one connection.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What goes out.
+    pub outbox: outbox::Options,
+    /// What comes in.
+    pub inbox: inbox::Options,
+    /// How long what goes out is kept for a peer that is away.
+    pub hold: Duration,
+    /// How often both sides compare what they have; none for only when they connect.
+    pub compare_every: Option<Duration>,
+    /// Share of objects that differ, in percent, from which everything is sent again.
+    pub drift_percent: u8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            outbox: outbox::Options::default(),
+            inbox: inbox::Options::default(),
+            hold: Duration::from_secs(10 * 60),
+            compare_every: Some(Duration::from_secs(5 * 60)),
+            drift_percent: 50,
+        }
+    }
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Peer {
+    /// What it can do beyond upstream's protocol; upstream's own has none.
+    pub capabilities: BTreeSet<String>,
+}
+
+impl Peer {
+    /// Whether it can do that.
+    pub fn can(&self, capability: &str) -> bool {
+        self.capabilities.contains(capability)
+    }
+}
+
+/// What is to be done outside.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// A write to this side's API; its outcome comes back with the ticket.
+    Write(Ticket, Key, Write),
+    /// An event for whoever serves live access.
+    Deliver(Event),
+    /// Something to count, and to log where it is worth a line.
+    Note(Note),
+}
+
+/// Why something is being done about an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Why {
+    /// The peer sent this; the body is read already.
+    Inbound(Box<Incoming>),
+    /// The peer sent this, it was refused, and it is tried again.
+    Retry(Box<Incoming>),
+    /// It is not as the peer's source of truth has it.
+    Repair,
+    /// An operation gets its id, or loses one that is over.
+    Stamp,
+}
+
+impl Why {
+    /// The peer's event, if it is one.
+    pub fn incoming(&self) -> Option<&Incoming> {
+        match self {
+            Self::Inbound(incoming) | Self::Retry(incoming) => Some(incoming),
+            Self::Repair | Self::Stamp => None,
+        }
+    }
+}
+
+/// An event about an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incoming {
+    /// The event.
+    pub event: Event,
+    /// Its body.
+    pub body: Value,
+}
+
+/// How a job about an object ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settled {
+    /// It needed nothing.
+    Unchanged,
+    /// It was written.
+    Written,
+    /// It needed nothing, and the sender waits to hear that the object is gone.
+    Gone,
+    /// It cannot be as things are.
+    Refused(Class),
+}
+
+/// The rules of one side.
+pub trait Side {
+    /// Which of this side's objects an event is about; why it may not be otherwise.
+    fn key(&self, core: &Core, kind: Kind, event: &Event, body: &Value) -> Result<Key, Refusal>;
+    /// What to write, given what is there.
+    fn plan(&self, core: &Core, now: Now, key: &Key, why: &Why) -> Plan;
+    /// An object changed, not by our own hand.
+    fn changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change);
+    /// A job ended.
+    fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled);
+    /// Whether the object is as it should be; if not, a repair begins.
+    fn is_right(&self, core: &Core, now: Now, key: &Key) -> bool;
+    /// A namespace that must be there before that write, and may be made.
+    fn namespace_first(&self, key: &Key, write: &Write) -> Option<String>;
+    /// A message that compares what both sides have.
+    fn compare(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal>;
+    /// The peer is there; `fresh` when nothing is known of what it has.
+    fn connected(&mut self, core: &mut Core, now: Now, fresh: bool);
+    /// It is time to compare.
+    fn compare_due(&mut self, core: &mut Core, now: Now);
+}
+
+/// What both sides keep about a connection.
+#[derive(Debug)]
+pub struct Core {
+    /// This side's objects.
+    pub store: Store,
+    /// The peer, while it is connected.
+    pub peer: Option<Peer>,
+    /// What goes out.
+    pub outbox: Outbox,
+    options: Options,
+    inbox: Inbox,
+    works: Works<Why>,
+    /// Events whose object is busy with something else.
+    waiting: BTreeMap<Key, Box<Incoming>>,
+    /// Events that were refused and are tried again, slowly, until something newer comes.
+    troubles: BTreeMap<Key, Trouble>,
+    /// Events whose turn has come.
+    ready: VecDeque<(Key, Box<Incoming>)>,
+    effects: Vec<Effect>,
+    /// Repairs asked for while rules were being applied.
+    repairs: Vec<(Key, Why)>,
+    held_until: Option<Duration>,
+    compare_at: Option<Duration>,
+    /// Nothing is known of what the peer has.
+    fresh: bool,
+    messages: u64,
+    salt: String,
+}
+
+/// An object that could not be made right.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// What the matter is.
+    pub message: String,
+    incoming: Option<Box<Incoming>>,
+    backoff: Backoff,
+    retry_at: Duration,
+}
+
+impl Core {
+    /// A connection that has not been there yet; `salt` sets its event ids apart from those of earlier processes.
+    pub fn new(options: Options, salt: String) -> Self {
+        Self {
+            store: Store::default(),
+            peer: None,
+            outbox: Outbox::new(options.outbox.clone(), salt.clone()),
+            inbox: Inbox::new(options.inbox.clone()),
+            options,
+            works: Works::default(),
+            waiting: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            ready: VecDeque::new(),
+            effects: Vec::new(),
+            repairs: Vec::new(),
+            held_until: None,
+            compare_at: None,
+            fresh: true,
+            messages: 0,
+            salt,
+        }
+    }
+
+    /// Bounds and intervals.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// A text that no other event of ours has.
+    pub fn unique(&mut self) -> String {
+        self.messages += 1;
+        format!("{}-{}", self.salt, self.messages)
+    }
+
+    /// A W3C trace context of its own for each event, so that its way can be followed through both logs.
+    fn trace(&mut self) -> String {
+        let id = self.unique();
+        let hash = Sha256::digest(id.as_bytes());
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        format!("00-{}-{}-01", hex(&hash[..16]), hex(&hash[16..24]))
+    }
+
+    /// Sends an event, unless there is no room or the peer will be compared with anyway.
+    pub fn push(&mut self, now: Now, mut outgoing: Outgoing) {
+        if self.fresh && self.peer.is_none() {
+            return;
+        }
+        let trace = self.trace();
+        outgoing.extensions.entry(TRACE_PARENT.to_owned()).or_insert(trace);
+        if self.outbox.push(now, outgoing) == Pushed::Overflow {
+            self.fresh = true;
+            self.compare_at = Some(now.monotonic);
+            self.note(Note::Overflow);
+        }
+    }
+
+    /// Notes that something happened.
+    pub fn note(&mut self, note: Note) {
+        self.effects.push(Effect::Note(note));
+    }
+
+    fn applied(&mut self, event: &Event, wrote: bool) {
+        self.note(Note::Applied {
+            target: event.target.clone(),
+            kind: event.kind.clone(),
+            sent_at: event.extensions.get(thane_api::event::SENT_AT).cloned(),
+            trace: event.extensions.get(TRACE_PARENT).cloned(),
+            wrote,
+        });
+    }
+
+    /// Asks for a job about an object, unless one is under way.
+    pub fn ask(&mut self, key: &Key, why: Why) {
+        if !self.works.has(key) && !self.repairs.iter().any(|(asked, _)| asked == key) {
+            self.repairs.push((key.clone(), why));
+        }
+    }
+
+    /// Whether a job about the object is under way.
+    pub fn is_busy(&self, key: &Key) -> bool {
+        self.works.has(key) || self.waiting.contains_key(key)
+    }
+
+    /// Everything that could not be made right, and why.
+    pub fn troubles(&self) -> impl Iterator<Item = (&Key, &str)> {
+        self.troubles.iter().map(|(key, trouble)| (key, trouble.message.as_str()))
+    }
+
+    /// Both sides will compare when they next can.
+    pub fn forget_peer_state(&mut self) {
+        self.fresh = true;
+    }
+
+    /// Whether nothing is on its way in either direction.
+    pub fn is_quiet(&self) -> bool {
+        self.outbox.is_empty() && self.works.is_empty() && self.waiting.is_empty() && self.ready.is_empty()
+    }
+}
+
+/// A message that compares what both sides have; those of one lane keep their order.
+pub(crate) fn message(id: String, lane: Lane, kind: Type, data: bytes::Bytes) -> Outgoing {
+    Outgoing {
+        lane,
+        target: Target::ResourceResync,
+        kind,
+        resource_id: id.clone(),
+        event_id: id,
+        subject: None,
+        body: Body::Json(data),
+        extensions: BTreeMap::new(),
+        needs: Vec::new(),
+    }
+}
+
+/// An event about an object, as its sender has it.
+pub(crate) fn about(key: &Key, object: &Value, kind: Type, body: Value) -> Outgoing {
+    let (name, uid) = (object::name(object), object::uid(object));
+    Outgoing {
+        lane: Lane::of(key),
+        target: key.kind.target(),
+        kind,
+        resource_id: format!("{name}_{uid}"),
+        event_id: format!("{name}_{uid}_{}", object::resource_version(object)),
+        subject: Some(format!("{}/{name}", object::namespace(object))),
+        body: Body::Object(object::Object::new(body)),
+        extensions: BTreeMap::new(),
+        needs: Vec::new(),
+    }
+}
+
+/// One side of one connection.
+#[derive(Debug)]
+pub struct Link<S> {
+    /// What both sides keep.
+    pub core: Core,
+    /// This side's own rules and memory.
+    pub side: S,
+}
+
+impl<S: Side> Link<S> {
+    /// A link with that side's rules.
+    pub fn new(side: S, options: Options, salt: String) -> Self {
+        Self { core: Core::new(options, salt), side }
+    }
+
+    /// An object as it was when this process started: it is known, nothing happened.
+    pub fn initial(&mut self, key: &Key, object: object::Object) {
+        self.core.store.see(key, Seen::Applied(object));
+    }
+
+    /// Something a watch saw.
+    pub fn seen(&mut self, now: Now, key: &Key, seen: Seen) {
+        if let Some(seen) = self.core.works.defer(key, seen) {
+            self.take(now, key, seen);
+        }
+        self.run(now);
+    }
+
+    /// Everything of a kind that is there; what is known besides is gone.
+    pub fn relisted(&mut self, now: Now, kind: Kind, listed: BTreeMap<Key, object::Object>) {
+        let of_kind = self.core.store.iter().map(|(key, _)| key).filter(|key| key.kind == kind);
+        let gone: Vec<Key> = of_kind.filter(|key| !listed.contains_key(key)).cloned().collect();
+        for key in gone {
+            self.seen(now, &key, Seen::Gone(None));
+        }
+        for (key, object) in listed {
+            self.seen(now, &key, Seen::Applied(object));
+        }
+    }
+
+    fn take(&mut self, now: Now, key: &Key, seen: Seen) {
+        let Some(change) = self.core.store.see(key, seen) else { return };
+        self.side.changed(&mut self.core, now, key, &change);
+        if self.core.works.wake(key) {
+            self.advance(now, key);
+        }
+    }
+
+    /// An event from the peer.
+    pub fn received(&mut self, now: Now, event: Event) {
+        match &event.target {
+            Target::Processed => self.acknowledged(now, &event),
+            Target::Heartbeat => self.heartbeat(&event),
+            _ => {
+                let (key, body) = match Kind::of_target(&event.target) {
+                    Some(kind) => match self.read(kind, &event) {
+                        Ok((key, body)) => (Some(key), body),
+                        Err(refusal) => return self.turn_away(&event, &refusal),
+                    },
+                    None => (None, Value::Null),
+                };
+                let lane = key.as_ref().map_or_else(|| message_lane(&event), Lane::of);
+                self.admit(now, lane, event, key, body);
+            }
+        }
+        self.run(now);
+    }
+
+    fn read(&self, kind: Kind, event: &Event) -> Result<(Key, Value), Refusal> {
+        let body: Value = serde_json::from_slice(&event.data).map_err(|error| unreadable(&error.to_string()))?;
+        let key = self.side.key(&self.core, kind, event, &body)?;
+        Ok((key, body))
+    }
+
+    fn admit(&mut self, now: Now, lane: Lane, event: Event, key: Option<Key>, body: Value) {
+        match self.core.inbox.receive(now, lane.clone(), event) {
+            Verdict::Start(event) => match key {
+                Some(key) => self.begin_inbound(now, key, Box::new(Incoming { event, body })),
+                None => self.handle(now, &lane, &event),
+            },
+            Verdict::Acknowledge(ack) | Verdict::Waits { superseded: Some(ack) } => {
+                self.core.outbox.push_untracked(ack)
+            }
+            Verdict::Waits { superseded: None } | Verdict::Repeat | Verdict::Full => {}
+        }
+    }
+
+    /// An event that is refused before it has a place: counted, and acknowledged so that it does not come again.
+    fn turn_away(&mut self, event: &Event, refusal: &Refusal) {
+        self.core.outbox.push_untracked(event.acknowledgement());
+        self.note_refusal(event, refusal);
+    }
+
+    fn note_refusal(&mut self, event: &Event, refusal: &Refusal) {
+        let (target, kind) = (event.target.clone(), event.kind.clone());
+        self.core.note(Note::Refused { target, kind, class: refusal.class(), message: refusal.message.clone() });
+    }
+
+    fn acknowledged(&mut self, now: Now, event: &Event) {
+        if let Some(done) = self.core.outbox.acknowledge(now, &event.resource_id, &event.event_id) {
+            self.core.note(Note::Acknowledged {
+                target: done.target,
+                kind: done.kind,
+                waited: done.waited,
+                attempts: done.attempts,
+            });
+        }
+    }
+
+    fn heartbeat(&mut self, event: &Event) {
+        let answers = self.core.peer.as_ref().is_some_and(|peer| peer.can(PONG));
+        if event.kind == Type::Ping && answers {
+            let mut pong = event.acknowledgement();
+            (pong.target, pong.kind) = (Target::Heartbeat, Type::Pong);
+            self.core.outbox.push_untracked(pong);
+        }
+    }
+
+    /// An event that is not about an object: done at once.
+    fn handle(&mut self, now: Now, lane: &Lane, event: &Event) {
+        self.handle_once(now, event);
+        self.release(now, lane);
+    }
+
+    fn handle_once(&mut self, now: Now, event: &Event) {
+        let handled = match &event.target {
+            Target::ResourceResync => self.side.compare(&mut self.core, now, event),
+            Target::ClusterCacheInfo => self.cluster_info(event),
+            Target::Resource | Target::Redis | Target::ContainerLog | Target::Terminal => {
+                self.core.effects.push(Effect::Deliver(event.clone()));
+                Ok(())
+            }
+            other => Err(Refusal::new(Reason::Invalid, format!("nothing is known about {}", other.as_str()))),
+        };
+        if let Err(refusal) = handled {
+            self.note_refusal(event, &refusal);
+        }
+    }
+
+    fn cluster_info(&mut self, event: &Event) -> Result<(), Refusal> {
+        let body: Value = serde_json::from_slice(&event.data).map_err(|error| unreadable(&error.to_string()))?;
+        let figure = |name: &str| body[name].as_i64().unwrap_or_default();
+        self.core.note(Note::ClusterInfo {
+            applications: figure("applicationsCount"),
+            apis: figure("apisCount"),
+            resources: figure("resourcesCount"),
+        });
+        Ok(())
+    }
+
+    /// An event of that lane is done: it is acknowledged and what waited behind it begins.
+    fn release(&mut self, now: Now, lane: &Lane) {
+        let mut lane = lane.clone();
+        loop {
+            let done = self.core.inbox.done(now, &lane, true);
+            if let Some(ack) = done.ack {
+                self.core.outbox.push_untracked(ack);
+            }
+            let Some((next, event)) = done.next else { return };
+            let Some(kind) = Kind::of_target(&event.target) else {
+                self.handle_once(now, &event);
+                lane = next;
+                continue;
+            };
+            // It was readable when it came; whose it is may have changed since.
+            match self.read(kind, &event) {
+                Ok((key, body)) if Lane::of(&key) == next => {
+                    self.core.ready.push_back((key, Box::new(Incoming { event, body })));
+                    return;
+                }
+                Ok(_) => self.note_refusal(&event, &Refusal::new(Reason::NotYours, "it has moved elsewhere")),
+                Err(refusal) => self.note_refusal(&event, &refusal),
+            }
+            lane = next;
+        }
+    }
+
+    fn begin_inbound(&mut self, now: Now, key: Key, incoming: Box<Incoming>) {
+        self.core.troubles.remove(&key);
+        if self.core.works.has(&key) {
+            self.core.waiting.insert(key, incoming);
+            return;
+        }
+        self.core.works.begin(key.clone(), Why::Inbound(incoming));
+        self.advance(now, &key);
+    }
+
+    /// Begins what became possible: events that waited, and repairs. One may lead to the next.
+    fn run(&mut self, now: Now) {
+        loop {
+            if let Some((key, incoming)) = self.core.ready.pop_front() {
+                self.begin_inbound(now, key, incoming);
+            } else if let Some((key, why)) = self.core.repairs.pop() {
+                if !self.core.is_busy(&key) {
+                    self.core.works.begin(key.clone(), why);
+                    self.advance(now, &key);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Plans a job on what is there now.
+    fn advance(&mut self, now: Now, key: &Key) {
+        let Some(why) = self.core.works.why(key) else { return };
+        let (write, continues) = match self.side.plan(&self.core, now, key, why) {
+            Plan::Nothing => return self.finish(now, key, &Settled::Unchanged),
+            Plan::ConfirmGone => return self.finish(now, key, &Settled::Gone),
+            Plan::Refuse(refusal) => return self.refused(now, key, &refusal),
+            Plan::Create(object) => (Write::Create(object), false),
+            Plan::Replace(object) => (Write::Replace(object), false),
+            Plan::ReplaceThenDelete(object, _) => (Write::Replace(object), true),
+            Plan::Delete(which, propagation) => (Write::Delete { uid: which.uid, propagation }, false),
+            Plan::Recreate { delete, .. } => {
+                (Write::Delete { uid: delete.uid, propagation: Propagation::Background }, true)
+            }
+        };
+        match self.core.works.write(now.monotonic, key, continues) {
+            Some(ticket) => self.core.effects.push(Effect::Write(ticket, key.clone(), write)),
+            None => self.core.note(Note::Failed {
+                key: key.clone(),
+                class: Class::Temporary,
+                message: "it does not come to rest".to_owned(),
+            }),
+        }
+    }
+
+    /// A write has ended.
+    pub fn written(&mut self, now: Now, ticket: Ticket, outcome: Outcome) {
+        let Some(ended) = self.core.works.ended(ticket) else { return };
+        let key = ended.key;
+        match outcome {
+            Outcome::Written(object) => {
+                self.core.store.see(&key, Seen::Applied(object));
+                self.after_write(now, &key, ended.continues);
+            }
+            Outcome::Gone => {
+                self.core.store.see(&key, Seen::Gone(None));
+                self.after_write(now, &key, ended.continues);
+            }
+            Outcome::Stale(current) => {
+                self.core.store.see(&key, current.map_or(Seen::Gone(None), Seen::Applied));
+                self.advance(now, &key);
+            }
+            Outcome::Failed(failure) => self.write_failed(now, &key, failure),
+        }
+        if let Some(seen) = ended.seen {
+            self.seen(now, &key, seen);
+        }
+        self.run(now);
+    }
+
+    fn after_write(&mut self, now: Now, key: &Key, continues: bool) {
+        if continues { self.advance(now, key) } else { self.finish(now, key, &Settled::Written) }
+    }
+
+    fn write_failed(&mut self, now: Now, key: &Key, failure: Failure) {
+        let Failure { class, message } = failure;
+        self.core.note(Note::Failed { key: key.clone(), class, message: message.clone() });
+        match class {
+            Class::Temporary => self.core.works.failed(now.monotonic, key),
+            Class::Permanent | Class::Recoverable => self.give_up_on(now, key, class, message),
+        }
+    }
+
+    /// A plan says that it cannot be: what passes is waited for, anything else is given up for now.
+    fn refused(&mut self, now: Now, key: &Key, refusal: &Refusal) {
+        match refusal.class() {
+            Class::Temporary if self.core.store.get(key).is_some_and(|object| object::is_deleting(object)) => {
+                self.core.works.linger(key);
+            }
+            Class::Temporary => self.core.works.failed(now.monotonic, key),
+            class => {
+                if let Some(incoming) = self.core.works.why(key).and_then(Why::incoming) {
+                    let event = incoming.event.clone();
+                    self.note_refusal(&event, refusal);
+                }
+                self.give_up_on(now, key, class, refusal.message.clone());
+            }
+        }
+    }
+
+    /// Gives up on a job for now: the peer is told that it was processed, and it is tried again slowly.
+    fn give_up_on(&mut self, now: Now, key: &Key, class: Class, message: String) {
+        let incoming = self.core.works.why(key).and_then(Why::incoming).cloned().map(Box::new);
+        let earlier = self.core.troubles.remove(key).map(|trouble| trouble.backoff);
+        let mut backoff = earlier.unwrap_or_else(|| Backoff::new(work::seed(key)));
+        let retry_at = now.monotonic + backoff.next(class);
+        self.finish(now, key, &Settled::Refused(class));
+        if !self.core.is_busy(key) {
+            self.core.troubles.insert(key.clone(), Trouble { message, incoming, backoff, retry_at });
+        }
+    }
+
+    fn finish(&mut self, now: Now, key: &Key, settled: &Settled) {
+        let Some(why) = self.core.works.finish(key) else { return };
+        let is_refused = matches!(settled, Settled::Refused(_));
+        if !is_refused {
+            self.core.troubles.remove(key);
+        }
+        self.side.settled(&mut self.core, now, key, &why, settled);
+        if let Some(incoming) = why.incoming().filter(|_| !is_refused) {
+            self.core.applied(&incoming.event, *settled == Settled::Written);
+        }
+        if let Why::Inbound(_) = &why {
+            self.release(now, &Lane::of(key));
+        }
+        if let Some(incoming) = self.core.waiting.remove(key) {
+            self.core.ready.push_front((key.clone(), incoming));
+        } else if !is_refused && !self.core.works.has(key) && !self.side.is_right(&self.core, now, key) {
+            self.core.ask(key, Why::Repair);
+        }
+    }
+}
+
+fn unreadable(error: &str) -> Refusal {
+    Refusal::new(Reason::Invalid, format!("its body: {error}"))
+}
+
+/// Messages wait for none but others of the same id.
+fn message_lane(event: &Event) -> Lane {
+    Lane::new(format!("_/{}", event.resource_id))
+}
