@@ -81,7 +81,7 @@ pub(super) fn app() -> Value {
             "annotations": { "note": "x" },
             "finalizers": ["resources-finalizer.argocd.argoproj.io"],
             "managedFields": [{ "manager": "kubectl" }],
-            "ownerReferences": [{ "kind": "ApplicationSet", "name": "set" }],
+            "ownerReferences": [{ "kind": "Other", "name": "owner" }],
         },
         "spec": {
             "project": "default",
@@ -196,13 +196,10 @@ pub(super) fn followed(plan: Plan, existing: Option<&Value>) -> Option<Value> {
 
 #[test]
 fn settings_are_words() {
-    assert_eq!("managed".parse(), Ok(Mode::Managed));
-    assert_eq!("autonomous".parse(), Ok(Mode::Autonomous));
-    assert_eq!(Mode::Autonomous.to_string(), "autonomous");
     assert_eq!("upsert".parse(), Ok(Mismatch::Upsert));
     assert_eq!("always".parse(), Ok(Adoption::Always));
     assert_eq!("clear-status".parse(), Ok(OnRecreate::ClearStatus));
-    assert_eq!("Managed".parse::<Mode>().unwrap_err().to_string(), "unknown mode \"Managed\"");
+    assert_eq!("Always".parse::<Adoption>().unwrap_err().to_string(), "unknown adoption policy \"Always\"");
 }
 
 #[test]

@@ -104,77 +104,23 @@ fn an_application_has_one_agent() {
 
 #[test]
 fn keys_are_translated_both_ways() {
-    let (hub, agent) = (hub_side(), agent_side());
-    let by_destination = (hub_by_destination(), agent_by_destination());
+    use Kind::{AppProject, Application, Repository};
+    let managed = (hub_side(), agent_side(), managed_agent());
     let spoke = Agent { namespace: "argocd-spoke".to_owned(), ..managed_agent() };
-    let autonomous = autonomous_side();
-    for (name, hub, side, known, on_hub, here, remapped) in [
-        (
-            "app",
-            &hub,
-            &agent,
-            managed_agent(),
-            key(Kind::Application, "spoke", "a"),
-            key(Kind::Application, "argocd", "a"),
-            false,
-        ),
-        (
-            "project",
-            &hub,
-            &agent,
-            managed_agent(),
-            key(Kind::AppProject, "argocd", "p"),
-            key(Kind::AppProject, "argocd", "p"),
-            false,
-        ),
-        (
-            "repository",
-            &hub,
-            &agent,
-            managed_agent(),
-            key(Kind::Repository, "argocd", "r"),
-            key(Kind::Repository, "argocd", "r"),
-            false,
-        ),
-        (
-            "moved",
-            &by_destination.0,
-            &by_destination.1,
-            spoke.clone(),
-            key(Kind::Application, "argocd", "a"),
-            key(Kind::Application, "argocd-spoke", "a"),
-            true,
-        ),
-        (
-            "not moved",
-            &by_destination.0,
-            &by_destination.1,
-            spoke,
-            key(Kind::Application, "team-a", "a"),
-            key(Kind::Application, "team-a", "a"),
-            false,
-        ),
-        (
-            "mirror",
-            &hub,
-            &autonomous,
-            autonomous_agent(),
-            key(Kind::Application, "spoke", "a"),
-            key(Kind::Application, "argocd", "a"),
-            false,
-        ),
-        (
-            "mirrored project",
-            &hub,
-            &autonomous,
-            autonomous_agent(),
-            key(Kind::AppProject, "argocd", "spoke-p"),
-            key(Kind::AppProject, "argocd", "p"),
-            false,
-        ),
+    let by_destination = (hub_by_destination(), agent_by_destination(), spoke);
+    let autonomous = (hub_side(), autonomous_side(), autonomous_agent());
+    for ((hub, side, known), kind, on_hub, here, remapped) in [
+        (&managed, Application, ("spoke", "a"), ("argocd", "a"), false),
+        (&managed, AppProject, ("argocd", "p"), ("argocd", "p"), false),
+        (&managed, Repository, ("argocd", "r"), ("argocd", "r"), false),
+        (&by_destination, Application, ("argocd", "a"), ("argocd-spoke", "a"), true),
+        (&by_destination, Application, ("team-a", "a"), ("team-a", "a"), false),
+        (&autonomous, Application, ("spoke", "a"), ("argocd", "a"), false),
+        (&autonomous, AppProject, ("argocd", "spoke-p"), ("argocd", "p"), false),
     ] {
-        assert_eq!(agent_key(side, &on_hub).as_ref(), Ok(&here), "{name}");
-        assert_eq!(hub_key(hub, &known, &here, remapped).as_ref(), Ok(&on_hub), "{name}");
+        let (on_hub, here) = (key(kind, on_hub.0, on_hub.1), key(kind, here.0, here.1));
+        assert_eq!(agent_key(side, &on_hub).as_ref(), Ok(&here));
+        assert_eq!(hub_key(hub, known, &here, remapped).as_ref(), Ok(&on_hub));
     }
 }
 

@@ -49,6 +49,49 @@ fn a_stamp_is_written_and_removed() {
     assert_eq!(unstamp_operation(&bare), Plan::Nothing);
 }
 
+fn generated(app: Value) -> Value {
+    with(app, &[("/metadata/ownerReferences", json!([{ "kind": "ApplicationSet", "name": "set" }]))])
+}
+
+#[test]
+fn what_an_application_set_made_keeps_its_id_though_annotations_are_wiped() {
+    let wiped = |app: Value| with(app, &[("/metadata/annotations", json!({}))]);
+    let Plan::Replace(stamped) = stamp_operation(&generated(asked(app())), "op-1") else { panic!("it is stamped") };
+    assert_eq!(object::annotation(&stamped, OPERATION_ID), None);
+    let stamped = wiped(stamped);
+    assert_eq!(pending_operation(&stamped), Pending::Stamped("op-1".to_owned()));
+    assert_eq!(stamp_operation(&stamped, "op-1"), Plan::Nothing);
+    // The agent has it, runs it and is done: its copy says so, or the result that Argo CD keeps.
+    let incoming = operation_for_agent(&stamped, "op-1");
+    let Plan::Replace(started) = managed_operation(&agent_side(), &incoming, "event-1", Some(&copy())) else {
+        panic!("it starts")
+    };
+    let state = json!({ "operationState": { "phase": "Succeeded", "operation": started["operation"] } });
+    let done = with(started, &[("/operation", Value::Null), ("/status", state)]);
+    let forgetful = with(done.clone(), &[("/metadata/annotations/thane.dev~1operation-id", Value::Null)]);
+    for seen in [done, forgetful] {
+        assert_eq!(managed_operation(&agent_side(), &incoming, "event-1", Some(&seen)), Plan::Nothing);
+        let Plan::Replace(over) = status_on_hub(&hub_side(), &managed_agent(), &seen, Some(&stamped), false) else {
+            panic!("it is over")
+        };
+        assert_eq!(pending_operation(&over), Pending::None);
+    }
+    // One that the agent started by itself is not sent back.
+    let Plan::Replace(reported) =
+        status_on_hub(&hub_side(), &managed_agent(), &asked(copy()), Some(&generated(app())), false)
+    else {
+        panic!("it shows")
+    };
+    assert_eq!(pending_operation(&wiped(reported)), Pending::None);
+    // The same on an autonomous agent whose Applications are generated there.
+    let original = generated(with(app(), &[("/metadata/uid", json!("own-uid"))]));
+    let mirror = operation_for_agent(&annotated(asked(app()), SOURCE_UID, "own-uid"), "op-2");
+    let Plan::Replace(started) = managed_operation(&autonomous_side(), &mirror, "event-1", Some(&original)) else {
+        panic!("it starts")
+    };
+    assert_eq!(managed_operation(&autonomous_side(), &mirror, "event-1", Some(&wiped(started))), Plan::Nothing);
+}
+
 #[test]
 fn the_agent_starts_an_operation_once() {
     let hub_app = asked(app());

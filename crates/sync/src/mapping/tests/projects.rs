@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::object::{IGNORE_SYNC, Kind, MISMATCH_POLICY, SECRET_TYPE};
 
-fn project(destinations: Value, sources: Value) -> Value {
+fn project(destinations: &Value, sources: &Value) -> Value {
     json!({
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
@@ -57,7 +57,7 @@ fn a_project_goes_where_its_destinations_are() {
         (json!("text"), all.clone(), false, false),
         (json!([5, null, "x"]), all, false, false),
     ] {
-        let project = project(destinations.clone(), sources.clone());
+        let project = project(&destinations, &sources);
         assert_eq!(project_goes_to(&hub_side(), &project, "spoke"), by_namespace, "{destinations} {sources}");
         assert_eq!(
             project_goes_to(&hub_by_destination(), &project, "spoke"),
@@ -74,7 +74,7 @@ fn an_agent_gets_its_part_of_a_project() {
         { "name": "other", "namespace": "x" },
         { "server": "*", "namespace": "*" },
     ]);
-    let project = project(destinations, json!(["spoke"]));
+    let project = project(&destinations, &json!(["spoke"]));
     let own = json!([
         { "name": "in-cluster", "server": "https://kubernetes.default.svc", "namespace": "web", "extra": 1 },
         { "name": "in-cluster", "server": "https://kubernetes.default.svc", "namespace": "*" },
@@ -88,7 +88,7 @@ fn an_agent_gets_its_part_of_a_project() {
 
 #[test]
 fn only_the_hubs_own_are_handed_out() {
-    let mine = project(json!([]), json!([]));
+    let mine = project(&json!([]), &json!([]));
     let ignored = json!({ IGNORE_SYNC: "true", SECRET_TYPE: "repository" });
     assert!(is_distributed_project(&hub_side(), &mine));
     assert!(!is_distributed_project(&hub_side(), &annotated(mine.clone(), SOURCE_UID, "u")));
@@ -113,7 +113,7 @@ fn only_the_hubs_own_are_handed_out() {
 
 #[test]
 fn projects_and_repositories_are_copied() {
-    let incoming = project(json!([]), json!([]));
+    let incoming = project(&json!([]), &json!([]));
     let Plan::Create(made) = managed_project(&agent_side(), &incoming, None) else { panic!("it is made") };
     assert_eq!(made["spec"], incoming["spec"]);
     assert_eq!(

@@ -94,6 +94,7 @@ prop_compose! {
         operation in prop_oneof![Just(Value::Null), Just(json!({ "sync": {} })), Just(json!({ "sync": { "prune": true } }))],
         unknown in json_values(),
         is_deleting in any::<bool>(),
+        is_generated in any::<bool>(),
         empty in any::<bool>(),
     ) -> Value {
         let mut object = json!({
@@ -112,6 +113,9 @@ prop_compose! {
             if !value.is_null() {
                 object[field] = value;
             }
+        }
+        if is_generated {
+            object["metadata"]["ownerReferences"] = json!([{ "kind": "ApplicationSet", "name": "set" }]);
         }
         if is_deleting && object["metadata"]["finalizers"] != json!([]) { deleting(object) } else { object }
     }
