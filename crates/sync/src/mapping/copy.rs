@@ -38,7 +38,8 @@ pub(super) fn fresh(kind: Kind, source: &Value) -> Value {
     for name in SERVER_METADATA {
         metadata.remove(name);
     }
-    set_finalizers(metadata, finalizers(source).filter(|name| travels(name)).collect());
+    let travelling: Vec<&str> = finalizers(source).filter(|name| travels(name)).collect();
+    set_finalizers(metadata, &travelling);
     set_map(metadata, "labels", texts(source, "labels"));
     set_map(metadata, "annotations", texts(source, "annotations"));
     object::remove_annotation(&mut new, LAST_APPLIED);
@@ -64,7 +65,7 @@ pub(super) fn overlaid(incoming: &Value, existing: &Value) -> Value {
     let metadata = metadata_mut(&mut wanted);
     set_map(metadata, "annotations", annotations);
     set_map(metadata, "labels", texts(incoming, "labels"));
-    set_finalizers(metadata, wanted_finalizers(incoming, existing));
+    set_finalizers(metadata, &wanted_finalizers(incoming, existing));
     wanted
 }
 
@@ -109,7 +110,7 @@ pub(super) fn set_field(object: &mut Value, name: &str, value: Option<Value>) {
 }
 
 /// Sets the finalizers; none at all is no field, unless an empty one was there.
-pub(super) fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: Vec<&str>) {
+fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: &[&str]) {
     if !finalizers.is_empty() {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
     } else if metadata.get("finalizers").is_some_and(|there| *there != json!([])) {
