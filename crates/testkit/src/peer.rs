@@ -110,3 +110,22 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
     }
     Ok(ports)
 }
+
+/// Free ports below those that the system hands out, for programs that refuse port 32768 and above.
+pub fn low_ports<const N: usize>() -> Result<[u16; N]> {
+    const LOWEST: u16 = 10_000;
+    const HIGHEST: u16 = 32_767;
+    // Somebody else's search most likely begins elsewhere.
+    let [start] = free_ports::<1>()?;
+    let mut candidates =
+        (0..HIGHEST - LOWEST).map(|step| LOWEST + start.wrapping_mul(7).wrapping_add(step) % (HIGHEST - LOWEST));
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = candidates.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+        let listener = listener.context("no free low port on loopback")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
