@@ -24,7 +24,7 @@ pub enum ApiKind {
 
 /// A running API; dropping it ends it.
 pub(super) enum FleetApi {
-    Kubernetes(KubeApiServer),
+    Kubernetes(Box<KubeApiServer>),
     Thane(Box<EmbeddedApi>),
 }
 
@@ -32,7 +32,7 @@ impl FleetApi {
     /// Starts one and gives it Argo CD's kinds.
     pub(super) async fn start(home: &PeerHome, kind: ApiKind) -> Result<Self> {
         let api = match kind {
-            ApiKind::Kubernetes => Self::Kubernetes(KubeApiServer::start(home, true).await?),
+            ApiKind::Kubernetes => Self::Kubernetes(Box::new(KubeApiServer::start(home, true).await?)),
             ApiKind::Thane => Self::Thane(Box::new(EmbeddedApi::start().await?)),
         };
         define(&api.client().await?, &home.definitions("argo-cd")).await?;

@@ -1,6 +1,5 @@
 //! A hub and an agent that talk to each other.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -14,7 +13,7 @@ use super::program::{Mode, NAMESPACE, Program, Programs, Setting};
 use super::role::{Role, Stop};
 use super::{Side, secrets};
 use crate::endpoint::Endpoint;
-use crate::peer::{Guarded, KubeApiServer, PeerHome, free_ports, low_ports};
+use crate::peer::{Absence, Guarded, KubeApiServer, PeerHome, free_ports, low_ports};
 
 /// The agent's name, which is also its namespace on the hub.
 const AGENT: &str = "agent-one";
@@ -35,13 +34,19 @@ pub struct Options {
 }
 
 impl Options {
-    /// The programs that this needs from `make peers`.
-    pub fn peers(&self) -> Vec<&'static str> {
-        let mut all = Programs::peers().to_vec();
-        if self.hub_api == ApiKind::Kubernetes || self.spoke_api == ApiKind::Kubernetes {
-            all.extend(KubeApiServer::programs());
+    /// Whether every program that this needs is built; if not, what a test should do about it.
+    pub fn require(&self, home: &PeerHome) -> Result<(), Absence> {
+        let mut peers = vec!["argocd-agentctl", "redis-server"];
+        if [self.hub, self.agent].contains(&Program::Go) {
+            peers.push("argocd-agent");
         }
-        all
+        if [self.hub_api, self.spoke_api].contains(&ApiKind::Kubernetes) {
+            peers.extend(KubeApiServer::programs());
+        }
+        home.require(&peers)?;
+        let programs = Programs::locate(home);
+        let absent = [self.hub, self.agent].into_iter().find_map(|program| programs.path(program).err());
+        absent.map_or(Ok(()), |error| Err(Absence::because(error.to_string())))
     }
 }
 
@@ -157,9 +162,7 @@ impl Pair {
 
     /// The ends of all logs of hub and agent.
     pub fn last_words(&self) -> String {
-        let mut text = self.hub_role.last_words();
-        let _ = write!(text, "{}", self.agent_role.last_words());
-        text
+        self.hub_role.last_words() + &self.agent_role.last_words()
     }
 
     /// Ends everything; fails if something of ours had failed unseen.

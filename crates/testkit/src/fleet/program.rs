@@ -55,15 +55,12 @@ impl Programs {
         Self { go: home.program("argocd-agent"), thane }
     }
 
-    /// The programs that a pair with a Go role, or of ours, needs from `make peers`.
-    pub fn peers() -> &'static [&'static str] {
-        &["argocd-agent", "argocd-agentctl", "redis-server"]
-    }
-
     pub(super) fn path(&self, program: Program) -> Result<&Path> {
         match program {
             Program::Go => Ok(&self.go),
-            Program::Thane => self.thane.as_deref().context("thane is not built: `cargo build`, or set THANE_PROGRAM"),
+            Program::Thane => {
+                self.thane.as_deref().context("thane is not built: run `cargo build` or set THANE_PROGRAM")
+            }
         }
     }
 }

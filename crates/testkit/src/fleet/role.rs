@@ -1,5 +1,6 @@
 //! One of the two programs of a pair: started, stopped in either way, started again.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -95,7 +96,8 @@ impl Role {
             let lines: Vec<&str> = content.lines().collect();
             let skipped = lines.len().saturating_sub(LAST_LINES);
             let name = log.file_name().unwrap_or_default().to_string_lossy();
-            text.push_str(&format!("--- {name}, {skipped} earlier lines left out\n{}\n", lines[skipped..].join("\n")));
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "--- {name}, {skipped} earlier lines left out\n{}", lines[skipped..].join("\n"));
         }
         text
     }

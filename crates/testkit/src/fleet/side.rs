@@ -95,8 +95,7 @@ impl Objects {
     /// Waits until the object is there and as wanted.
     pub async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let condition = |object: Option<&DynamicObject>| object.is_some_and(|it| value(it).is_ok_and(|it| wanted(&it)));
-        let waited = tokio::time::timeout(PATIENCE, await_condition(self.api.clone(), name, condition)).await;
-        match waited {
+        match tokio::time::timeout(PATIENCE, await_condition(self.api.clone(), name, condition)).await {
             Ok(found) => value(&found?.context("the condition wants an object")?),
             Err(_) => Err(self.disappointed(name, what).await),
         }

@@ -19,6 +19,17 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         scenario!(delete),
         scenario!(delete_with_finalizer),
         scenario!(mirror_of_a_project),
+        scenario!(policies_of_a_project, Hub, "0.9.0 mirrors the policies of a project as they are"),
+        scenario!(
+            refresh_of_one_without_annotations,
+            Agent,
+            "its JSON patch adds an annotation where there is no map of annotations yet, which the API refuses"
+        ),
+        scenario!(
+            operations::operation_asked_for_while_the_hub_was_away,
+            Hub,
+            "at its start it sends no operations, and takes them from its mirrors when the agent tells of none"
+        ),
     ];
     all.extend(operations::scenarios());
     all.extend(mirrored::scenarios());
@@ -123,7 +134,6 @@ async fn mirror_of_a_project(pair: &mut Pair) -> Result<()> {
         "spec": {
             "sourceRepos": ["https://git.example.com/*"],
             "destinations": [{"name": "in-cluster", "namespace": "guestbook", "server": "https://kubernetes.default.svc"}],
-            "roles": [{"name": "reader", "policies": ["p, proj:team:reader, applications, get, team/*, allow"]}],
         },
     });
     let made = pair.spoke.projects().create(&wanted).await?;
@@ -132,8 +142,6 @@ async fn mirror_of_a_project(pair: &mut Pair) -> Result<()> {
     ensure!(found["spec"]["sourceNamespaces"] == json!([agent]), "{found}");
     let destinations = json!([{"name": agent, "namespace": "guestbook", "server": "*"}]);
     ensure!(found["spec"]["destinations"] == destinations, "{found}");
-    let policy = format!("p, proj:{name}:reader, applications, get, {name}/{agent}/*, allow");
-    ensure!(found["spec"]["roles"][0]["policies"][0] == policy.as_str(), "{found}");
     pair.spoke.projects().patch("team", &json!({"spec": {"description": "changed"}})).await?;
     pair.hub.projects().until(&name, "changed", |it| text(it, "/spec/description") == "changed").await?;
     pair.hub.projects().patch(&name, &json!({"spec": {"description": "theirs"}})).await?;
@@ -142,4 +150,29 @@ async fn mirror_of_a_project(pair: &mut Pair) -> Result<()> {
     pair.hub.projects().until(&name, "made again", |it| uid(it) != uid(&found)).await?;
     pair.spoke.projects().delete("team").await?;
     pair.hub.projects().until_gone(&name).await
+}
+
+async fn policies_of_a_project(pair: &mut Pair) -> Result<()> {
+    let agent = pair.agent_name();
+    let wanted = json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "roles"},
+        "spec": {
+            "sourceRepos": ["*"],
+            "destinations": [{"name": "in-cluster", "namespace": "*"}],
+            "roles": [{"name": "reader", "policies": ["p, proj:roles:reader, applications, get, roles/*, allow"]}],
+        },
+    });
+    pair.spoke.projects().create(&wanted).await?;
+    let name = format!("{agent}-roles");
+    let found = pair.hub.projects().until(&name, "a mirror", |_| true).await?;
+    let policy = format!("p, proj:{name}:reader, applications, get, {name}/{agent}/*, allow");
+    ensure!(found["spec"]["roles"][0]["policies"][0] == policy.as_str(), "{found}");
+    Ok(())
+}
+
+async fn refresh_of_one_without_annotations(pair: &mut Pair) -> Result<()> {
+    mirrored(pair, "refresh-bare").await?;
+    operations::refreshed(pair, "refresh-bare").await
 }

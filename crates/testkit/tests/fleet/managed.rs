@@ -17,9 +17,16 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         scenario!(status_goes_up),
         scenario!(delete),
         scenario!(cascading_delete),
-        scenario!(recreated_under_the_same_name),
+        scenario!(
+            recreated_under_the_same_name,
+            Both,
+            "the hub may send the old one's delete after the new one's create, and the agent deletes by name"
+        ),
         scenario!(tampering_is_reverted),
         scenario!(a_copy_that_was_deleted_comes_back),
+        scenario!(labelled_to_be_left_alone),
+        scenario!(operations::operation_with_a_change_of_spec),
+        scenario!(operations::operation_asked_for_while_the_hub_was_away),
     ];
     all.extend(operations::scenarios());
     all.extend(shared::scenarios());
@@ -160,4 +167,12 @@ async fn a_copy_that_was_deleted_comes_back(pair: &mut Pair) -> Result<()> {
     pair.hub.applications().patch("removed", &revision("v2")).await?;
     spoke.until("removed", "updated", |app| at_revision(app, "v2")).await?;
     Ok(())
+}
+
+async fn labelled_to_be_left_alone(pair: &mut Pair) -> Result<()> {
+    let mut wanted = application("alone");
+    wanted["metadata"]["labels"] = json!({"argocd-agent.argoproj-labs.io/ignore-sync": "true"});
+    pair.hub.applications().create(&wanted).await?;
+    settled(pair, "after-alone").await?;
+    pair.spoke.applications().ensure_absent("alone").await
 }

@@ -6,6 +6,7 @@ use thane_testkit::fleet::object::{application, at_revision, revision, source_ui
 use thane_testkit::fleet::{Pair, Stop};
 
 use crate::managed::{distributed, settled};
+use crate::shared;
 use crate::suite::{Scenario, scenario};
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
@@ -18,9 +19,14 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         scenario!(status_written_while_the_agent_was_away),
         scenario!(status_written_while_the_hub_was_away),
         scenario!(tampered_with_while_the_agent_was_away),
-        scenario!(recreated_while_the_agent_was_away),
-        scenario!(operation_asked_for_while_the_agent_was_away),
+        scenario!(
+            recreated_while_the_agent_was_away,
+            Both,
+            "the hub sends the old one's delete after the new one's create, and the agent deletes by name"
+        ),
         scenario!(project_changed_while_the_agent_was_away),
+        scenario!(repository_changed_while_the_agent_was_away),
+        scenario!(storm),
     ]
 }
 
@@ -183,19 +189,6 @@ async fn recreated_while_the_agent_was_away(pair: &mut Pair) -> Result<()> {
     Ok(())
 }
 
-async fn operation_asked_for_while_the_agent_was_away(pair: &mut Pair) -> Result<()> {
-    let name = "away-operation";
-    distributed(pair, name).await?;
-    pair.stop_agent(Stop::Killed).await?;
-    let sync = json!({"operation": {"initiatedBy": {"username": "admin"}, "sync": {"revision": "away"}}});
-    pair.hub.applications().patch(name, &sync).await?;
-    pair.start_agent()?;
-    pair.connected().await?;
-    let asked = |app: &Value| app["operation"]["sync"]["revision"] == "away";
-    pair.spoke.applications().until(name, "asked to sync", asked).await?;
-    Ok(())
-}
-
 async fn project_changed_while_the_agent_was_away(pair: &mut Pair) -> Result<()> {
     let project = |name: &str| {
         json!({
@@ -223,4 +216,55 @@ async fn project_changed_while_the_agent_was_away(pair: &mut Pair) -> Result<()>
     spoke.until("away-project", "changed", |it| it["spec"]["description"] == "changed").await?;
     spoke.until("away-project-made", "a copy", |_| true).await?;
     spoke.until_gone("away-project-deleted").await
+}
+
+async fn repository_changed_while_the_agent_was_away(pair: &mut Pair) -> Result<()> {
+    let (changed, deleted, made) = ("away-repository", "away-repository-deleted", "away-repository-made");
+    shared::distributed(pair, "away-repositories").await?;
+    let secret = |name| shared::secret(name, "repository", Some("away-repositories"), "one");
+    let (hub, spoke) = (pair.hub.secrets(), pair.spoke.secrets());
+    for name in [changed, deleted] {
+        hub.create(&secret(name)).await?;
+        spoke.until(name, "a copy", |_| true).await?;
+    }
+    pair.stop_agent(Stop::Killed).await?;
+    hub.patch(changed, &json!({"stringData": {"password": "two"}})).await?;
+    hub.delete(deleted).await?;
+    hub.create(&secret(made)).await?;
+    pair.start_agent()?;
+    pair.connected().await?;
+    let wanted = hub.until(changed, "there", |_| true).await?;
+    spoke.until(changed, "changed", |it| it["data"] == wanted["data"]).await?;
+    spoke.until(made, "a copy", |_| true).await?;
+    spoke.until_gone(deleted).await
+}
+
+/// Applications that change while both programs are killed again and again.
+const STORM: usize = 20;
+/// Changes of each.
+const GUSTS: usize = 30;
+
+async fn storm(pair: &mut Pair) -> Result<()> {
+    let name = |number: usize| format!("storm-{number}");
+    for number in 0..STORM {
+        pair.hub.applications().create(&application(&name(number))).await?;
+    }
+    for gust in 0..GUSTS {
+        for number in 0..STORM {
+            pair.hub.applications().patch(&name(number), &revision(&format!("g{gust}"))).await?;
+        }
+        match gust {
+            5 | 15 => pair.stop_agent(Stop::Killed).await?,
+            7 | 17 => pair.start_agent()?,
+            10 | 16 => pair.stop_hub(Stop::Killed).await?,
+            12 | 20 => pair.start_hub().await?,
+            _ => {}
+        }
+    }
+    pair.connected().await?;
+    let last = format!("g{}", GUSTS - 1);
+    for number in 0..STORM {
+        pair.spoke.applications().until(&name(number), "at the last revision", |app| at_revision(app, &last)).await?;
+    }
+    Ok(())
 }

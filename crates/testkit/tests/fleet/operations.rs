@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use thane_testkit::fleet::object::{REFRESH, annotation, application, phase, source_uid, text, uid};
-use thane_testkit::fleet::{Mode, Pair};
+use thane_testkit::fleet::{Mode, Pair, Stop};
 
 use crate::suite::{Scenario, scenario};
 
@@ -13,7 +13,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         scenario!(two_operations_in_a_row),
         scenario!(terminate_operation),
         scenario!(refresh),
-        scenario!(operation_with_a_change_of_spec),
+        scenario!(operation_asked_for_while_the_agent_was_away),
     ]
 }
 
@@ -23,7 +23,9 @@ async fn shared(pair: &Pair, name: &str) -> Result<()> {
         Mode::Managed => (&pair.hub, &pair.spoke),
         Mode::Autonomous => (&pair.spoke, &pair.hub),
     };
-    let made = from.applications().create(&application(name)).await?;
+    let mut wanted = application(name);
+    wanted["metadata"]["annotations"] = json!({"example.com/note": "kept"});
+    let made = from.applications().create(&wanted).await?;
     to.applications().until(name, "a copy", |copy| source_uid(copy) == uid(&made)).await?;
     Ok(())
 }
@@ -66,6 +68,11 @@ fn is_idle(app: &Value) -> bool {
 /// The operation arrives, runs and ends; the hub sees both.
 async fn operate(pair: &Pair, name: &str, revision: &str) -> Result<()> {
     pair.hub.applications().patch(name, &sync(revision)).await?;
+    carried_out(pair, name, revision).await
+}
+
+/// The operation that the hub was asked for runs on the spoke.
+async fn carried_out(pair: &Pair, name: &str, revision: &str) -> Result<()> {
     pair.spoke.applications().until(name, "asked to sync", |app| asked_for(app, revision)).await?;
     for phase in ["Running", "Succeeded"] {
         pair.spoke.applications().patch(name, &state(phase, revision)).await?;
@@ -106,29 +113,31 @@ async fn terminate_operation(pair: &mut Pair) -> Result<()> {
 
 async fn refresh(pair: &mut Pair) -> Result<()> {
     shared(pair, "refresh").await?;
+    refreshed(pair, "refresh").await
+}
+
+/// Both kinds of refresh, there and back.
+pub(crate) async fn refreshed(pair: &Pair, name: &str) -> Result<()> {
     for kind in ["normal", "hard"] {
         let ask = json!({"metadata": {"annotations": {REFRESH: kind}}});
-        pair.hub.applications().patch("refresh", &ask).await?;
+        pair.hub.applications().patch(name, &ask).await?;
         let asked = |app: &Value| annotation(app, REFRESH) == Some(kind);
-        pair.spoke.applications().until("refresh", "asked to refresh", asked).await?;
+        pair.spoke.applications().until(name, "asked to refresh", asked).await?;
         let done = json!({
             "metadata": {"annotations": {REFRESH: null}},
             "status": {"sync": {"status": "Synced", "revision": kind}, "health": {"status": "Healthy"}},
         });
-        pair.spoke.applications().patch("refresh", &done).await?;
+        pair.spoke.applications().patch(name, &done).await?;
         let refreshed = |app: &Value| annotation(app, REFRESH).is_none() && text(app, "/status/sync/revision") == kind;
-        pair.hub.applications().until("refresh", "refreshed", refreshed).await?;
+        pair.hub.applications().until(name, "refreshed", refreshed).await?;
         let quiet = |app: &Value| annotation(app, REFRESH).is_none();
-        pair.spoke.applications().until("refresh", "at rest", quiet).await?;
+        pair.spoke.applications().until(name, "at rest", quiet).await?;
     }
     Ok(())
 }
 
 /// One write that changes the spec and asks for an operation: both arrive.
-async fn operation_with_a_change_of_spec(pair: &mut Pair) -> Result<()> {
-    if pair.options.mode == Mode::Autonomous {
-        return Ok(());
-    }
+pub(crate) async fn operation_with_a_change_of_spec(pair: &mut Pair) -> Result<()> {
     shared(pair, "both").await?;
     let mut change = sync("with");
     change["spec"] = json!({"source": {"targetRevision": "v2"}});
@@ -138,4 +147,22 @@ async fn operation_with_a_change_of_spec(pair: &mut Pair) -> Result<()> {
     pair.spoke.applications().patch("both", &state("Succeeded", "with")).await?;
     pair.hub.applications().until("both", "succeeded", in_phase("Succeeded", "with")).await?;
     Ok(())
+}
+
+async fn operation_asked_for_while_the_agent_was_away(pair: &mut Pair) -> Result<()> {
+    shared(pair, "sync-without-agent").await?;
+    pair.stop_agent(Stop::Killed).await?;
+    pair.hub.applications().patch("sync-without-agent", &sync("away")).await?;
+    pair.start_agent()?;
+    pair.connected().await?;
+    carried_out(pair, "sync-without-agent", "away").await
+}
+
+pub(crate) async fn operation_asked_for_while_the_hub_was_away(pair: &mut Pair) -> Result<()> {
+    shared(pair, "sync-without-hub").await?;
+    pair.stop_hub(Stop::Killed).await?;
+    pair.hub.applications().patch("sync-without-hub", &sync("away")).await?;
+    pair.start_hub().await?;
+    pair.connected().await?;
+    carried_out(pair, "sync-without-hub", "away").await
 }

@@ -38,7 +38,7 @@ fn project_for(name: &str, pattern: &str) -> Value {
     })
 }
 
-async fn distributed(pair: &Pair, name: &str) -> Result<Value> {
+pub(crate) async fn distributed(pair: &Pair, name: &str) -> Result<Value> {
     let made = pair.hub.projects().create(&project_for(name, "agent-*")).await?;
     pair.spoke.projects().until(name, "a copy", |copy| source_uid(copy) == uid(&made)).await
 }
@@ -91,7 +91,7 @@ async fn project_tampered_with(pair: &mut Pair) -> Result<()> {
     Ok(())
 }
 
-fn secret(name: &str, kind: &str, project: Option<&str>, password: &str) -> Value {
+pub(crate) fn secret(name: &str, kind: &str, project: Option<&str>, password: &str) -> Value {
     let mut data = json!({
         "url": STANDARD.encode("https://git.example.com/apps.git"),
         "password": STANDARD.encode(password),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use futures::future::BoxFuture;
 use thane_testkit::fleet::{Mode, Options, Pair, Program};
-use thane_testkit::peer::home_or_skip;
+use thane_testkit::peer::PeerHome;
 use tokio::sync::Mutex;
 
 /// A pair takes both processors of a small machine; two at a time would only wait for each other.
@@ -22,7 +22,7 @@ pub(crate) struct Scenario {
 /// A fault of the Go programs that makes a scenario impossible.
 #[derive(Clone, Copy)]
 pub(crate) struct Fault {
-    /// Which of the two has it.
+    /// Who has it.
     pub(crate) of: Role,
     /// What happens.
     pub(crate) what: &'static str,
@@ -32,6 +32,8 @@ pub(crate) struct Fault {
 pub(crate) enum Role {
     Hub,
     Agent,
+    /// It takes both: either alone makes up for the other.
+    Both,
 }
 
 /// A scenario from a function's name.
@@ -51,10 +53,15 @@ pub(crate) use scenario;
 
 impl Scenario {
     /// Why this cannot work with these programs.
-    fn excuse(&self, options: &Options) -> Option<&'static str> {
+    fn excuse(&self, options: Options) -> Option<&'static str> {
         let fault = self.fault?;
-        let program = if fault.of == Role::Hub { options.hub } else { options.agent };
-        (program == Program::Go).then_some(fault.what)
+        let (hub, agent) = (options.hub == Program::Go, options.agent == Program::Go);
+        let concerned = match fault.of {
+            Role::Hub => hub,
+            Role::Agent => agent,
+            Role::Both => hub && agent,
+        };
+        concerned.then_some(fault.what)
     }
 }
 
@@ -71,12 +78,15 @@ fn scenarios(mode: Mode) -> Vec<Scenario> {
 
 /// Runs everything that the mode has; fails at the end if anything failed.
 pub(crate) async fn run(options: Options) {
-    let Some(home) = home_or_skip(&options.peers()) else { return };
+    let home = PeerHome::locate();
+    if let Err(absence) = options.require(&home) {
+        return absence.tell();
+    }
     let _turn = ONE_AT_A_TIME.lock().await;
     let mut pair = Pair::start(&home, options).await.unwrap_or_else(|error| panic!("{error:#}"));
     let mut failed = Vec::new();
     for scenario in scenarios(options.mode) {
-        if let Some(excuse) = scenario.excuse(&options) {
+        if let Some(excuse) = scenario.excuse(options) {
             eprintln!("SKIPPED for Go: {}: {excuse}", scenario.name);
             continue;
         }
