@@ -58,7 +58,7 @@ pub(super) fn overlaid(incoming: &Value, existing: &Value) -> Value {
     annotations.remove(LAST_APPLIED);
     annotations.remove(OPERATION_ID);
     for name in LOCAL {
-        if let Some(value) = object::annotation(existing, name) {
+        if let Some(value) = local_note(existing, name) {
             annotations.insert(name.to_owned(), json!(value));
         }
     }
@@ -79,6 +79,19 @@ fn wanted_finalizers<'a>(incoming: &'a Value, existing: &'a Value) -> Vec<&'a st
         .collect();
     let kept = there.iter().filter(|name| !travels(name)).copied();
     wanted.iter().copied().chain(kept).collect()
+}
+
+/// One annotation even if it is empty: Argo CD takes an empty refresh for one.
+pub(super) fn local_note<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"][name].as_str()
+}
+
+/// Gives an object the refresh of another, or none.
+pub(super) fn set_refresh(object: &mut Value, like: &Value) {
+    match local_note(like, REFRESH) {
+        Some(refresh) => object::set_annotation(object, REFRESH, refresh),
+        None => object::remove_annotation(object, REFRESH),
+    }
 }
 
 /// The finalizers of an object.

@@ -121,12 +121,14 @@ pub(super) fn set_carried(wanted: &mut Value, existing: &Value, incoming: &Value
     }
 }
 
-/// Writes what the agent says about its operation on the hub's object, keeping one that it has not got yet.
+/// Writes what the agent says about its operation on the hub's object, which has its status already, keeping one that it
+/// has not got yet.
 pub(super) fn merge(wanted: &mut Value, existing: &Value, incoming: &Value, delivered: bool) {
     let theirs = &incoming["operation"];
     let ours = match pending_operation(existing) {
-        Pending::Stamped(id) | Pending::Unstamped(id) => Some(id),
-        Pending::None | Pending::Stale => None,
+        // What the new status shows to run is not waiting any more.
+        Pending::Stamped(id) | Pending::Unstamped(id) if pending_operation(wanted) != Pending::None => Some(id),
+        _ => None,
     };
     if let Some(id) = &ours
         && !delivered

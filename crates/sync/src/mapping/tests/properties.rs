@@ -184,7 +184,7 @@ proptest! {
             prop_assert_eq!(&wanted["spec"], &existing["spec"]);
             prop_assert_eq!(&wanted["unknown"], &existing["unknown"]);
             prop_assert_eq!(&wanted["metadata"]["finalizers"], &existing["metadata"]["finalizers"]);
-            if !delivered && matches!(pending_operation(&existing), Pending::Stamped(_) | Pending::Unstamped(_))
+            if !delivered && matches!(pending_operation(&existing), Pending::Stamped(_))
                 && wanted["operation"].is_null()
             {
                 prop_assert!(object::annotation(&incoming, OPERATION_ID).is_some(), "an operation was lost");
