@@ -149,3 +149,16 @@ pub fn low_ports<const N: usize>() -> Result<[u16; N]> {
     }
     Ok(ports)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_ports_are_low_free_and_different() {
+        let ports = low_ports::<8>().unwrap();
+        let different: std::collections::BTreeSet<u16> = ports.into();
+        assert_eq!(different.len(), ports.len());
+        assert!(ports.iter().all(|port| (10_000..32_768).contains(port)), "{ports:?}");
+    }
+}

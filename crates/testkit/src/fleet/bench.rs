@@ -208,3 +208,25 @@ fn per_second(count: usize, time: Duration) -> f64 {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     (f64::from(count) / time.as_secs_f64().max(1e-9) * 10.0).round() / 10.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_ranked() {
+        let times = |count: u64| (1..=count).rev().map(Duration::from_millis).collect();
+        let cases = [(0, 0, 0), (1, 1, 1), (2, 2, 2), (100, 51, 100), (200, 101, 199)];
+        for (count, p50, p99) in cases {
+            let found = delay(times(count));
+            assert_eq!((found.p50.as_millis(), found.p99.as_millis()), (p50, p99), "of {count}");
+        }
+    }
+
+    #[test]
+    fn rates_are_counted_from_the_first_write() {
+        let flow = Flow { count: 300, written: Duration::from_secs(1), arrived: Duration::from_secs(3) };
+        let value = flow.value();
+        assert_eq!((&value["written per second"], &value["arrived per second"]), (&json!(300.0), &json!(100.0)));
+    }
+}

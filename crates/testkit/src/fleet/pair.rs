@@ -160,7 +160,7 @@ impl Pair {
         (self.hub_role.processes(), self.agent_role.processes())
     }
 
-    /// The ends of all logs of hub and agent.
+    /// The ends of the latest logs of hub and agent.
     pub fn last_words(&self) -> String {
         self.hub_role.last_words() + &self.agent_role.last_words()
     }

@@ -14,6 +14,8 @@ use crate::peer::Guarded;
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// The longest a program may take to end when asked.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
+/// Logs of a role that are shown.
+const LAST_LOGS: usize = 2;
 /// Lines of a log that are shown.
 const LAST_LINES: usize = 150;
 
@@ -88,10 +90,10 @@ impl Role {
         self.process.iter().flat_map(Guarded::members).collect()
     }
 
-    /// The ends of its logs.
+    /// The ends of its latest logs.
     pub(super) fn last_words(&self) -> String {
         let mut text = String::new();
-        for log in &self.logs {
+        for log in self.logs.iter().rev().take(LAST_LOGS).rev() {
             let content = std::fs::read_to_string(log).unwrap_or_default();
             let lines: Vec<&str> = content.lines().collect();
             let skipped = lines.len().saturating_sub(LAST_LINES);
