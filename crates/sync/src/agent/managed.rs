@@ -40,7 +40,17 @@ impl Agent {
         if let Settled::Refused(_) = settled {
             return self.complain(core, now, key, incoming);
         }
+        if *settled == Settled::Gone {
+            let mut gone = incoming.body.clone();
+            let source = object::origin_uid(&gone).to_owned();
+            object::set_annotation(&mut gone, object::SOURCE_UID, source);
+            self.copy_gone(key);
+            return self.send_gone(core, now, key, &gone);
+        }
         let existing = core.store.get(key).cloned();
+        if existing.is_some() {
+            self.lost.remove(key);
+        }
         match (&incoming.event.kind, existing) {
             (Type::Delete, None) => self.copy_gone(key),
             (Type::Delete, Some(object)) if object::is_deleting(&object) => {

@@ -3,10 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::wire;
-use crate::object::{self, Kind, LAST_APPLIED, NOTIFIED, OPERATION_ID, REFRESH, metadata_mut};
+use crate::object::{
+    self, Kind, LAST_APPLIED, LAST_UPDATED, NAMESPACE_REMAPPED, NOTIFIED, OPERATION_ID, PRINCIPAL_UID, REFRESH,
+    SOURCE_UID, metadata_mut,
+};
 
 /// Annotations that belong to whoever works on the object where it is.
 pub(super) const LOCAL: [&str; 3] = [REFRESH, OPERATION_ID, NOTIFIED];
+/// Annotations that say what a copy is a copy of.
+const BOOKKEEPING: [&str; 5] = [SOURCE_UID, PRINCIPAL_UID, NAMESPACE_REMAPPED, LAST_UPDATED, LAST_APPLIED];
 /// Finalizers that Argo CD's controller adds and removes where the Application is; what follows names a stage.
 const LOCAL_FINALIZERS: [&str; 2] =
     ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io"];
@@ -92,6 +97,15 @@ pub(super) fn set_refresh(object: &mut Value, like: &Value) {
         Some(refresh) => object::set_annotation(object, REFRESH, refresh),
         None => object::remove_annotation(object, REFRESH),
     }
+}
+
+/// Labels, annotations and finalizers that an object and its copy have in common.
+pub fn shared_metadata(object: &Value) -> Value {
+    let mut annotations = texts(object, "annotations");
+    annotations.retain(|name, _| !LOCAL.contains(&name.as_str()) && !BOOKKEEPING.contains(&name.as_str()));
+    let mut held: Vec<&str> = finalizers(object).filter(|name| travels(name)).collect();
+    held.sort_unstable();
+    json!({ "labels": texts(object, "labels"), "annotations": annotations, "finalizers": held })
 }
 
 /// The finalizers of an object.

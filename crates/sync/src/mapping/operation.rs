@@ -63,6 +63,11 @@ pub fn is_terminated(before: &Value, after: &Value) -> bool {
     phase(before).is_some_and(|phase| phase != "Terminating") && phase(after) == Some("Terminating")
 }
 
+/// Hub: whether someone has asked to end an operation, and it has not ended as far as the hub knows.
+pub fn is_terminating(app: &Value) -> bool {
+    phase(app) == Some("Terminating")
+}
+
 /// Agent, both modes: what to write when an operation is to start. `event_id` identifies it when the hub gave it no id.
 pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, existing: Option<&Value>) -> Plan {
     let existing = match addressed(agent, incoming, existing) {
@@ -85,6 +90,10 @@ pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, ex
             format!("the last operation of {} is still being ended", object::name(existing)),
         );
     }
+    // Argo CD would take it for the one that runs, and drop it when that ends.
+    if is_set(&existing["operation"]) || phase(existing) == Some("Running") {
+        return refuse(Reason::Busy, format!("another operation of {} is running", object::name(existing)));
+    }
     let mut wanted = existing.clone();
     set(&mut wanted, incoming["operation"].clone(), id);
     replace(existing, wanted)
@@ -99,7 +108,12 @@ pub fn managed_terminate(agent: &AgentSide, incoming: &Value, existing: Option<&
     if !existing["status"]["operationState"].is_object() {
         return refuse(Reason::NoOperation, format!("{} has no operation to end", object::name(existing)));
     }
-    // One that has ended stays ended: the event may be a late repeat.
+    // It may be a late repeat: the one that it was for has ended, and another may run.
+    let started = |app: &Value| app["status"]["operationState"]["startedAt"].as_str().unwrap_or_default().to_owned();
+    let meant = started(incoming);
+    if !meant.is_empty() && meant != started(existing) {
+        return Plan::Nothing;
+    }
     if !matches!(phase(existing), None | Some("" | "Running")) {
         return Plan::Nothing;
     }
@@ -125,10 +139,13 @@ pub(super) fn set_carried(wanted: &mut Value, existing: &Value, incoming: &Value
 /// has not got yet.
 pub(super) fn merge(wanted: &mut Value, existing: &Value, incoming: &Value, delivered: bool) {
     let theirs = &incoming["operation"];
-    let ours = match pending_operation(existing) {
+    let (ours, delivered) = match pending_operation(existing) {
         // What the new status shows to run is not waiting any more.
-        Pending::Stamped(id) | Pending::Unstamped(id) if pending_operation(wanted) != Pending::None => Some(id),
-        _ => None,
+        Pending::Stamped(_) | Pending::Unstamped(_) if pending_operation(wanted) == Pending::None => (None, delivered),
+        Pending::Stamped(id) => (Some(id), delivered),
+        // It has not even been sent.
+        Pending::Unstamped(id) => (Some(id), false),
+        Pending::None | Pending::Stale => (None, delivered),
     };
     if let Some(id) = &ours
         && !delivered
@@ -220,7 +237,7 @@ fn phase(app: &Value) -> Option<&str> {
 }
 
 /// Whether the operation is the one that the agent reports to be running.
-fn is_running(app: &Value) -> bool {
+pub fn is_running(app: &Value) -> bool {
     matches!(phase(app), Some("Running" | "Terminating"))
         && same(&app["status"]["operationState"]["operation"], &app["operation"])
 }

@@ -59,6 +59,10 @@ pub fn deletion_on_hub(hub: &HubSide, agent: &Agent, incoming: &Value, existing:
         Ok(None) => return Plan::Nothing,
         Err(plan) => return plan,
     };
+    // It may have been the copy of one that had this name before.
+    if object::source_uid(incoming).is_some_and(|source| source != object::origin_uid(existing)) {
+        return Plan::Nothing;
+    }
     release(existing)
 }
 
