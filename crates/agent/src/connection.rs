@@ -7,6 +7,7 @@ mod failure;
 mod metrics;
 mod session;
 mod stream;
+mod watched;
 mod websocket;
 
 use std::collections::BTreeSet;

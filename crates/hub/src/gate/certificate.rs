@@ -12,12 +12,12 @@ use x509_parser::x509::AttributeTypeAndValue;
 /// The named parts of a subject, in the order Go collects them, which it then writes backwards.
 const PARTS: [(&str, &str); 9] = [
     ("2.5.4.6", "C"),
-    ("2.5.4.10", "O"),
-    ("2.5.4.11", "OU"),
-    ("2.5.4.7", "L"),
     ("2.5.4.8", "ST"),
+    ("2.5.4.7", "L"),
     ("2.5.4.9", "STREET"),
     ("2.5.4.17", "POSTALCODE"),
+    ("2.5.4.10", "O"),
+    ("2.5.4.11", "OU"),
     ("2.5.4.3", "CN"),
     ("2.5.4.5", "SERIALNUMBER"),
 ];
