@@ -131,14 +131,13 @@ fn encoded(attribute: &AttributeTypeAndValue<'_>) -> String {
         }
     };
     let mut der = vec![tag];
-    match u8::try_from(data.len()) {
-        Ok(short @ 0..=0x7f) => der.push(short),
-        _ => {
-            let length = data.len().to_be_bytes();
-            let digits = length.iter().skip_while(|byte| **byte == 0).copied().collect::<Vec<_>>();
-            der.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
-            der.extend(digits);
-        }
+    let length = data.len().to_be_bytes();
+    let digits = length.iter().skip_while(|byte| **byte == 0).copied().collect::<Vec<_>>();
+    if data.len() > 0x7f {
+        der.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
+        der.extend(digits);
+    } else {
+        der.push(length[length.len() - 1]);
     }
     der.extend_from_slice(data);
     let mut hex = String::with_capacity(der.len() * 2);

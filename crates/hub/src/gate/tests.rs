@@ -1,9 +1,11 @@
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use thane_runtime::ManualClock;
 
 use super::*;
 
+static KEY: OnceLock<String> = OnceLock::new();
 const SPIFFE: &str = "mtls:uri:^spiffe://d/(.+)$";
 
 struct Bed {
@@ -20,7 +22,6 @@ fn bed(methods: &[&str], certificates: Certificates) -> Bed {
         certificates,
         capabilities: BTreeSet::new(),
     };
-    static KEY: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let tokens = Tokens::new(KEY.get_or_init(|| tokens::generate_short_key().unwrap())).unwrap();
     Bed { gate: Gate::new(options, tokens, Arc::new(clock.clone())), clock }
 }

@@ -128,7 +128,7 @@ impl Bed {
     /// An agent's settings, fast to try again.
     pub(crate) fn config(&self) -> connection::Config {
         let mut config = connection::Config::new("127.0.0.1", self.address.port(), Mode::Managed);
-        config.namespace = "spoke".to_owned();
+        "spoke".clone_into(&mut config.namespace);
         config.backoff_first = Duration::from_millis(5);
         config.backoff_max = Duration::from_millis(50);
         config.capabilities = BTreeSet::from([DIGEST.to_owned(), PONG.to_owned(), "other".to_owned()]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use thane_api::event::{Event, Fault, Target, Type};
 use thane_api::wire::events;
@@ -50,7 +50,6 @@ impl Decoder for Raw {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        use bytes::Buf;
         Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
     }
 }
@@ -120,8 +119,8 @@ async fn signs_of_life_are_answered_where_that_was_agreed() {
     (ping.target, ping.kind) = (Target::Heartbeat, Type::Ping);
     sender.send(bytes(ping)).await.unwrap();
     sender.send(bytes(event("after", "{}"))).await.unwrap();
-    let pong = read(within(answers.message()).await.unwrap().unwrap());
-    assert_eq!((pong.target, pong.kind, &*pong.event_id), (Target::Heartbeat, Type::Pong, "sign_1"));
+    let answer = read(within(answers.message()).await.unwrap().unwrap());
+    assert_eq!((answer.target, answer.kind, &*answer.event_id), (Target::Heartbeat, Type::Pong, "sign_1"));
     assert_eq!(within(stream.incoming.recv()).await.unwrap().unwrap(), event("after", "{}"));
 }
 

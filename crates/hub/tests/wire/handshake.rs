@@ -6,6 +6,7 @@ use thane_api::wire::version::VersionRequest;
 use thane_api::wire::version::version_client::VersionClient;
 use thane_hub::gate::Certificates;
 use thane_runtime::net::{Connector, Tcp};
+use tokio::io::AsyncReadExt;
 use tonic::Code;
 
 use crate::bed::{Bed, Setup, event, within};
@@ -129,7 +130,6 @@ async fn without_tls_a_password_can_be_enough() {
 
 #[tokio::test]
 async fn whoever_says_nothing_is_cut() {
-    use tokio::io::AsyncReadExt;
     let mut setup = Setup::default();
     setup.config.handshake_timeout = std::time::Duration::from_millis(20);
     let bed = Bed::with(setup).await;

@@ -1,4 +1,4 @@
-//! gRPC over WebSockets, frame by frame and between our own two sides.
+//! gRPC over WebSocket, frame by frame and between our own two sides.
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};

@@ -9,6 +9,8 @@ fn tokens() -> &'static Tokens {
     TOKENS.get_or_init(|| Tokens::new(&generate_short_key().unwrap()).unwrap())
 }
 
+type Change = fn(&mut Value);
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
@@ -95,16 +97,16 @@ fn tokens_of_others_are_refused() {
     for token in bad {
         assert_eq!(tokens().verify(&token, Audience::Access, now), Err(Invalid::Foreign), "{token}");
     }
-    let claims = |change: &dyn Fn(&mut Value)| {
+    let claims = |change: Change| {
         let mut claims = part(&good, 1);
         change(&mut claims);
         tokens().sign(claims.to_string().as_bytes()).unwrap()
     };
-    let cases: [(&dyn Fn(&mut Value), Invalid); 4] = [
-        (&|claims| claims["iss"] = json!("other"), Invalid::Foreign),
-        (&|claims| drop(claims.as_object_mut().unwrap().remove("exp")), Invalid::Foreign),
-        (&|claims| claims["sub"] = json!("agent-a"), Invalid::Subject),
-        (&|claims| claims["exp"] = json!(i64::MIN), Invalid::Expired),
+    let cases: [(Change, Invalid); 4] = [
+        (|claims| claims["iss"] = json!("other"), Invalid::Foreign),
+        (|claims| drop(claims.as_object_mut().unwrap().remove("exp")), Invalid::Foreign),
+        (|claims| claims["sub"] = json!("agent-a"), Invalid::Subject),
+        (|claims| claims["exp"] = json!(i64::MIN), Invalid::Expired),
     ];
     for (change, invalid) in cases {
         assert_eq!(tokens().verify(&claims(change), Audience::Access, now), Err(invalid));
