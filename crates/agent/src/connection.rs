@@ -7,6 +7,7 @@ mod failure;
 mod metrics;
 mod session;
 mod stream;
+mod watched;
 mod websocket;
 
 use std::collections::BTreeSet;
@@ -52,7 +53,7 @@ pub struct Config {
     pub capabilities: BTreeSet<String>,
     /// Whether to compress what is sent.
     pub compression: bool,
-    /// Whether to speak gRPC over WebSockets.
+    /// Whether to speak gRPC over WebSocket.
     pub websocket: bool,
     /// How often a silent hub is asked for a sign of life on the level of HTTP.
     pub keepalive_interval: Option<Duration>,
@@ -95,7 +96,7 @@ impl Config {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(20),
             backoff_first: Duration::from_secs(1),
-            backoff_max: Duration::from_secs(60),
+            backoff_max: Duration::from_mins(1),
             message_bytes_max: 200 * 1024 * 1024,
             outgoing_max: 256,
             incoming_max: 256,
@@ -187,7 +188,7 @@ impl Dialer {
         let (incoming, received) = mpsc::channel(config.incoming_max);
         let answer = calls.subscribe(to_send, close.clone()).await?;
         let reply = match &greeting.capabilities {
-            Some(_) => Reply::Open(calls.answered(Step::Subscribe, answer).await?.into_inner()),
+            Some(_) => Reply::Open(Box::new(calls.answered(Step::Subscribe, answer).await?.into_inner())),
             None => Reply::Awaited(answer),
         };
         let capabilities = greeting.capabilities.unwrap_or_default();

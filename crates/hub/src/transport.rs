@@ -1,4 +1,4 @@
-//! The listener agents call: gRPC over HTTP/2, and over WebSockets where something in between speaks only HTTP/1.1.
+//! The listener agents call: gRPC over HTTP/2, and over WebSocket where something in between speaks only HTTP/1.1.
 
 mod connection;
 mod events;
@@ -49,7 +49,7 @@ pub struct Config {
     pub outgoing_max: usize,
     /// Events of one agent that wait to be taken up; then its stream is not read.
     pub incoming_max: usize,
-    /// Whether gRPC over WebSockets is answered.
+    /// Whether gRPC over WebSocket is answered.
     pub websocket: bool,
 }
 

@@ -23,18 +23,18 @@ use tokio::sync::mpsc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
-pub const DAY: Duration = Duration::from_hours(24);
+pub(crate) const DAY: Duration = Duration::from_hours(24);
 /// Longer than anything takes; a test that waits so long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a hub differs from the usual one.
-pub struct Setup {
-    pub methods: Vec<&'static str>,
-    pub certificates: Certificates,
-    pub client_auth: ClientAuth,
-    pub plaintext: bool,
-    pub config: transport::Config,
-    pub live: Arc<dyn Live>,
+pub(crate) struct Setup {
+    pub(crate) methods: Vec<&'static str>,
+    pub(crate) certificates: Certificates,
+    pub(crate) client_auth: ClientAuth,
+    pub(crate) plaintext: bool,
+    pub(crate) config: transport::Config,
+    pub(crate) live: Arc<dyn Live>,
 }
 
 impl Default for Setup {
@@ -50,37 +50,37 @@ impl Default for Setup {
     }
 }
 
-pub struct Bed {
-    pub authority: Authority,
-    pub gate: Arc<Gate>,
-    pub streams: mpsc::Receiver<Stream>,
-    pub address: SocketAddr,
-    pub metrics: Metrics,
-    pub clock: ManualClock,
-    pub tasks: Tasks,
-    pub hub: Tasks,
+pub(crate) struct Bed {
+    pub(crate) authority: Authority,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) streams: mpsc::Receiver<Stream>,
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: Metrics,
+    pub(crate) clock: ManualClock,
+    pub(crate) tasks: Tasks,
+    pub(crate) hub: Tasks,
     is_plain: bool,
 }
 
-pub fn key() -> &'static str {
+pub(crate) fn key() -> &'static str {
     static KEY: OnceLock<String> = OnceLock::new();
     KEY.get_or_init(|| tokens::generate_short_key().unwrap())
 }
 
-pub fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     Authority::create("test", now(), DAY).unwrap()
 }
 
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
 impl Bed {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(Setup::default()).await
     }
 
-    pub async fn with(setup: Setup) -> Self {
+    pub(crate) async fn with(setup: Setup) -> Self {
         let authority = authority();
         let clock = ManualClock::new(now());
         let shared: SharedClock = Arc::new(clock.clone());
@@ -116,32 +116,32 @@ impl Bed {
     }
 
     /// A certificate of that name.
-    pub fn identity(&self, name: &str) -> Identity {
+    pub(crate) fn identity(&self, name: &str) -> Identity {
         self.authority.issue(&CertificateRequest::agent(name), now(), DAY).unwrap()
     }
 
     /// How someone with that certificate calls.
-    pub fn tls(&self, identity: Option<&Identity>) -> ClientTls {
+    pub(crate) fn tls(&self, identity: Option<&Identity>) -> ClientTls {
         ClientTls::from_pem(self.authority.cert_pem(), identity, &ClientOptions::default()).unwrap()
     }
 
     /// An agent's settings, fast to try again.
-    pub fn config(&self) -> connection::Config {
+    pub(crate) fn config(&self) -> connection::Config {
         let mut config = connection::Config::new("127.0.0.1", self.address.port(), Mode::Managed);
-        config.namespace = "spoke".to_owned();
+        "spoke".clone_into(&mut config.namespace);
         config.backoff_first = Duration::from_millis(5);
         config.backoff_max = Duration::from_millis(50);
         config.capabilities = BTreeSet::from([DIGEST.to_owned(), PONG.to_owned(), "other".to_owned()]);
         config
     }
 
-    pub fn dialer(&self, name: &str, config: connection::Config) -> Dialer {
+    pub(crate) fn dialer(&self, name: &str, config: connection::Config) -> Dialer {
         let tls = (!self.is_plain).then(|| self.tls(Some(&self.identity(name))));
         Dialer::new(config, Tcp::shared(), tls, SystemClock::shared())
     }
 
     /// A running agent of ours, and its streams.
-    pub fn agent(&self, dialer: Dialer) -> mpsc::Receiver<Opened> {
+    pub(crate) fn agent(&self, dialer: Dialer) -> mpsc::Receiver<Opened> {
         let (on, opened) = mpsc::channel(4);
         let tasks = self.tasks.child("agent");
         tasks.spawn("run", connection::run(dialer, on, tasks.clone()));
@@ -149,7 +149,7 @@ impl Bed {
     }
 
     /// Both ends of one stream.
-    pub async fn pair(&mut self, name: &str, config: connection::Config) -> (Stream, Opened) {
+    pub(crate) async fn pair(&mut self, name: &str, config: connection::Config) -> (Stream, Opened) {
         let dialer = self.dialer(name, config);
         let mut opened = self.agent(dialer);
         let (stream, opened) = tokio::join!(within(self.streams.recv()), within(opened.recv()));
@@ -157,7 +157,7 @@ impl Bed {
     }
 
     /// A byte stream to the hub, with TLS unless it has none.
-    pub async fn dial(&self, identity: Option<&Identity>, protocol: &[u8]) -> BoxIo {
+    pub(crate) async fn dial(&self, identity: Option<&Identity>, protocol: &[u8]) -> BoxIo {
         let stream = Tcp.connect("127.0.0.1", self.address.port()).await.unwrap();
         if self.is_plain {
             return stream;
@@ -170,7 +170,7 @@ impl Bed {
     }
 
     /// A plain gRPC client.
-    pub async fn client(&self, identity: Option<&Identity>) -> Channel {
+    pub(crate) async fn client(&self, identity: Option<&Identity>) -> Channel {
         let mut stream = Some(self.dial(identity, b"h2").await);
         let connector = tower::service_fn(move |_| {
             let stream = stream.take();
@@ -180,20 +180,20 @@ impl Bed {
     }
 
     /// Proves an identity on a client's connection.
-    pub async fn authenticate(&self, client: &Channel) -> Result<AuthResponse, Status> {
+    pub(crate) async fn authenticate(&self, client: &Channel) -> Result<AuthResponse, Status> {
         let mut client = AuthenticationClient::new(client.clone());
         client.authenticate(request("mtls")).await.map(tonic::Response::into_inner)
     }
 
     /// A client that has proved to be that agent, and its tokens.
-    pub async fn authenticated(&self, name: &str) -> (Channel, AuthResponse) {
+    pub(crate) async fn authenticated(&self, name: &str) -> (Channel, AuthResponse) {
         let client = self.client(Some(&self.identity(name))).await;
         let tokens = self.authenticate(&client).await.unwrap();
         (client, tokens)
     }
 }
 
-pub fn request(method: &str) -> AuthRequest {
+pub(crate) fn request(method: &str) -> AuthRequest {
     AuthRequest {
         method: method.to_owned(),
         mode: "managed".to_owned(),
@@ -204,13 +204,13 @@ pub fn request(method: &str) -> AuthRequest {
 }
 
 /// A call in someone's name.
-pub fn call<T>(token: &str, message: T) -> Request<T> {
+pub(crate) fn call<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("authorization", token.parse().unwrap());
     request
 }
 
-pub fn event(id: &str, data: impl Into<Bytes>) -> Event {
+pub(crate) fn event(id: &str, data: impl Into<Bytes>) -> Event {
     Event {
         target: Target::Application,
         kind: Type::SpecUpdate,
@@ -223,6 +223,6 @@ pub fn event(id: &str, data: impl Into<Bytes>) -> Event {
 }
 
 /// What comes in time.
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it took too long")
 }

@@ -5,7 +5,8 @@ use thane_api::event::{DIGEST, Mode, PONG};
 use thane_api::wire::version::VersionRequest;
 use thane_api::wire::version::version_client::VersionClient;
 use thane_hub::gate::Certificates;
-use thane_runtime::net::Network;
+use thane_runtime::net::{Connector, Tcp};
+use tokio::io::AsyncReadExt;
 use tonic::Code;
 
 use crate::bed::{Bed, Setup, event, within};
@@ -129,14 +130,12 @@ async fn without_tls_a_password_can_be_enough() {
 
 #[tokio::test]
 async fn whoever_says_nothing_is_cut() {
-    use tokio::io::AsyncReadExt;
     let mut setup = Setup::default();
     setup.config.handshake_timeout = std::time::Duration::from_millis(20);
     let bed = Bed::with(setup).await;
     let mut read = [0; 1024];
     let mut silent = bed.dial(Some(&bed.identity("agent-a")), b"h2").await;
     while within(silent.read(&mut read)).await.is_ok_and(|read| read > 0) {}
-    let mut without_tls = thane_runtime::net::Tcp::shared().connect("127.0.0.1", bed.address.port()).await.unwrap();
+    let mut without_tls = Tcp.connect("127.0.0.1", bed.address.port()).await.unwrap();
     assert!(matches!(within(without_tls.read(&mut read)).await, Ok(0) | Err(_)));
-    let _ = thane_runtime::net::Tcp.bind(bed.address).await.err().unwrap();
 }
