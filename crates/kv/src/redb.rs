@@ -1,5 +1,5 @@
-//! The store on disk: one redb file, one writer thread that commits waiting requests together, readers that never wait
-//! for it.
+//! The store on disk: one file of redb's pages behind a short journal, one writer thread that commits waiting requests
+//! together, readers that never wait for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ use crate::store::{
 };
 use crate::watch;
 
+mod file;
+mod journal;
 mod open;
 mod reader;
 mod space;
@@ -75,7 +77,7 @@ impl RedbStore {
             options,
         });
         let (stop, stopped) = signal::channel(false);
-        let writer = Writer::new(Arc::clone(&shared), opened.engine, opened.lock, receiver, stop);
+        let writer = Writer::new(Arc::clone(&shared), opened.engine, opened.journal, opened.lock, receiver, stop);
         let thread = std::thread::Builder::new()
             .name("kv-writer".into())
             .spawn(move || writer.run())
