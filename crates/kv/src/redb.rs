@@ -32,6 +32,7 @@ mod service;
 mod space;
 mod writer;
 
+use open::Opened;
 use service::{Seat, Service};
 use writer::{Request, Writer};
 
@@ -64,7 +65,10 @@ impl RedbStore {
     /// Fails with [`Error::Locked`] if another process has it open and with [`Error::Damaged`] if it is not a sound
     /// file of ours; an existing file is never replaced.
     pub fn open(path: impl AsRef<Path>, options: RedbOptions) -> Result<Arc<Self>> {
-        let opened = open::open(path.as_ref(), &options)?;
+        Self::start(open::open(path.as_ref(), &options)?, options)
+    }
+
+    fn start(opened: Opened, options: RedbOptions) -> Result<Arc<Self>> {
         let metrics = Metrics::default();
         let numbers = opened.engine.numbers();
         metrics.revision.set(gauge(numbers.revision));
@@ -259,3 +263,6 @@ impl Drop for RedbStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,37 @@ const LAYOUT: u64 = 1;
 const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 const HEAD_BYTES: usize = 32;
 
+/// The file, as far as it is needed: a seam for a disk that loses what was not synced.
+pub(super) trait Disk: std::fmt::Debug + Send + Sync + 'static {
+    fn length(&self) -> io::Result<u64>;
+    fn resize(&self, length: u64) -> io::Result<()>;
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()>;
+    fn write_at(&self, data: &[u8], at: u64) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn resize(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        self.read_exact_at(out, at)
+    }
+
+    fn write_at(&self, data: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(data, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
 /// Where the parts of a file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -41,30 +72,30 @@ impl Layout {
 
     /// Writes head and journal of a new file. The journal is written in full: overwriting what is already allocated is
     /// what makes a later sync of it quick.
-    pub(super) fn write(self, file: &File) -> io::Result<()> {
+    pub(super) fn write(self, disk: &dyn Disk) -> io::Result<()> {
         let mut head = vec![0; BLOCK];
         let numbers = [&MAGIC[..], &LAYOUT.to_le_bytes(), &self.journal_bytes.to_le_bytes()].concat();
         head[..numbers.len()].copy_from_slice(&numbers);
         head[numbers.len()..HEAD_BYTES].copy_from_slice(&checksum(&numbers).to_le_bytes());
-        file.write_all_at(&head, 0)?;
+        disk.write_at(&head, 0)?;
         let zeroes = vec![0; 64 * BLOCK];
         let mut at = BLOCK as u64;
         while at < self.image_start() {
             let count = usize::try_from(self.image_start() - at).unwrap_or(usize::MAX).min(zeroes.len());
-            file.write_all_at(&zeroes[..count], at)?;
+            disk.write_at(&zeroes[..count], at)?;
             at += count as u64;
         }
         Ok(())
     }
 
     /// Reads the head of an existing file.
-    pub(super) fn read(file: &File, length: u64) -> Result<Self, Fault> {
+    pub(super) fn read(disk: &dyn Disk, length: u64) -> Result<Self, Fault> {
         let damaged = |reason: &str| Fault::Damaged(reason.to_owned());
         if length == 0 {
             return Err(damaged("it is empty"));
         }
         let mut head = [0; HEAD_BYTES];
-        file.read_exact_at(&mut head, 0).map_err(|_| damaged("it ends early"))?;
+        disk.read_at(&mut head, 0).map_err(|_| damaged("it ends early"))?;
         let number = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         if head[..MAGIC.len()] != MAGIC[..] {
             return Err(damaged("it was made by another program"));
@@ -92,34 +123,34 @@ impl Layout {
 /// Redb's part of the file.
 #[derive(Debug)]
 pub(super) struct Image {
-    file: Arc<File>,
+    disk: Arc<dyn Disk>,
     start: u64,
 }
 
 impl Image {
-    pub(super) fn new(file: Arc<File>, layout: Layout) -> Self {
-        Self { file, start: layout.image_start() }
+    pub(super) fn new(disk: Arc<dyn Disk>, layout: Layout) -> Self {
+        Self { disk, start: layout.image_start() }
     }
 }
 
 impl StorageBackend for Image {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len().saturating_sub(self.start))
+        Ok(self.disk.length()?.saturating_sub(self.start))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, self.start + offset)
+        self.disk.read_at(out, self.start + offset)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(self.start + length)
+        self.disk.resize(self.start + length)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.disk.sync()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(data, self.start + offset)
+        self.disk.write_at(data, self.start + offset)
     }
 }

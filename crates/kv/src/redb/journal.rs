@@ -4,11 +4,9 @@
 //! same changes without a sync and makes all of them durable when the journal is full; then the journal begins again
 //! from its start. Whoever opens a file that was not closed applies the frames that redb does not know of.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::file::{BLOCK, Layout};
+use super::file::{BLOCK, Disk, Layout};
 use crate::fault::Fault;
 use crate::store::Revision;
 
@@ -22,16 +20,16 @@ pub(super) type Records = Vec<(Revision, Vec<u8>)>;
 
 /// Where the next frame goes.
 pub(super) struct Journal {
-    file: Arc<File>,
+    disk: Arc<dyn Disk>,
     blocks: usize,
     next: usize,
     frame: Vec<u8>,
 }
 
 impl Journal {
-    pub(super) fn new(file: Arc<File>, layout: Layout) -> Self {
+    pub(super) fn new(disk: Arc<dyn Disk>, layout: Layout) -> Self {
         let blocks = usize::try_from(layout.journal_bytes / BLOCK as u64).unwrap_or(usize::MAX);
-        Self { file, blocks, next: 0, frame: Vec::new() }
+        Self { disk, blocks, next: 0, frame: Vec::new() }
     }
 
     /// Whether redb knows of everything.
@@ -61,8 +59,8 @@ impl Journal {
         }
         let at = (1 + self.next) as u64 * BLOCK as u64;
         let medium = |error: std::io::Error| Fault::Medium(error.to_string());
-        self.file.write_all_at(&self.frame, at).map_err(medium)?;
-        self.file.sync_data().map_err(medium)?;
+        self.disk.write_at(&self.frame, at).map_err(medium)?;
+        self.disk.sync().map_err(medium)?;
         self.next += self.frame.len() / BLOCK;
         Ok(true)
     }
@@ -70,7 +68,7 @@ impl Journal {
     /// The records of all revisions after `known`, the newest that redb has.
     pub(super) fn recover(&self, known: Revision) -> Result<Records, Fault> {
         let mut bytes = vec![0; self.blocks * BLOCK];
-        self.file.read_exact_at(&mut bytes, BLOCK as u64).map_err(|error| Fault::Medium(error.to_string()))?;
+        self.disk.read_at(&mut bytes, BLOCK as u64).map_err(|error| Fault::Medium(error.to_string()))?;
         recover(&bytes, known)
     }
 }

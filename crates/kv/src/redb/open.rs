@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError};
 
-use super::file::{Image, Layout};
+use super::file::{Disk, Image, Layout};
 use super::journal::Journal;
 use super::reader::number;
 use super::space::{CURRENT, FORMAT, LAST_LEASE, LEASES, LOG, META, fault};
@@ -55,7 +55,8 @@ pub(super) fn open(path: &Path, options: &RedbOptions) -> Result<Opened> {
     }
 }
 
-enum Refusal {
+#[derive(Debug)]
+pub(super) enum Refusal {
     Locked,
     Fault(Fault),
 }
@@ -97,10 +98,18 @@ fn create(path: &Path, options: &RedbOptions) -> Result<(Database, Journal), Ref
         _ => {}
     }
     let file = OpenOptions::new().create_new(true).read(true).write(true).open(&unfinished).map_err(medium)?;
-    let file = exclusive(file)?;
+    let (database, journal) = initialize(exclusive(file)?, options)?;
+    std::fs::rename(&unfinished, path).map_err(medium)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(medium)?;
+    Ok((database, journal))
+}
+
+/// Makes an empty file an empty store.
+pub(super) fn initialize(disk: Arc<dyn Disk>, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
     let layout = Layout::new(options.journal_bytes);
-    layout.write(&file).map_err(medium)?;
-    let image = Image::new(Arc::clone(&file), layout);
+    layout.write(&*disk).map_err(medium)?;
+    let image = Image::new(Arc::clone(&disk), layout);
     let database = Builder::new().set_cache_size(options.cache_bytes).create_with_backend(image).map_err(refusal)?;
     let txn = database.begin_write().map_err(fault)?;
     {
@@ -110,14 +119,11 @@ fn create(path: &Path, options: &RedbOptions) -> Result<(Database, Journal), Ref
         txn.open_table(META).map_err(fault)?.insert(FORMAT, FORMAT_NUMBER).map_err(fault)?;
     }
     txn.commit().map_err(fault)?;
-    std::fs::rename(&unfinished, path).map_err(medium)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(medium)?;
-    Ok((database, Journal::new(file, layout)))
+    Ok((database, Journal::new(disk, layout)))
 }
 
 /// Takes the file's own lock, against programs that do not know of the one beside it.
-fn exclusive(file: File) -> Result<Arc<File>, Refusal> {
+fn exclusive(file: File) -> Result<Arc<dyn Disk>, Refusal> {
     match file.try_lock() {
         Ok(()) => Ok(Arc::new(file)),
         Err(TryLockError::WouldBlock) => Err(Refusal::Locked),
@@ -126,9 +132,13 @@ fn exclusive(file: File) -> Result<Arc<File>, Refusal> {
 }
 
 fn open_existing(path: &Path, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
-    let file = exclusive(OpenOptions::new().read(true).write(true).open(path).map_err(medium)?)?;
-    let length = file.metadata().map_err(medium)?.len();
-    let layout = Layout::read(&file, length)?;
+    attach(exclusive(OpenOptions::new().read(true).write(true).open(path).map_err(medium)?)?, options)
+}
+
+/// Takes a file as it was left.
+pub(super) fn attach(disk: Arc<dyn Disk>, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
+    let length = disk.length().map_err(medium)?;
+    let layout = Layout::read(&*disk, length)?;
     // After an unclean end redb verifies everything by itself.
     let verified = Arc::new(AtomicBool::new(false));
     let mut builder = Builder::new();
@@ -136,7 +146,7 @@ fn open_existing(path: &Path, options: &RedbOptions) -> Result<(Database, Journa
         let verified = Arc::clone(&verified);
         move |_| verified.store(true, Ordering::Relaxed)
     });
-    let mut database = builder.create_with_backend(Image::new(Arc::clone(&file), layout)).map_err(refusal)?;
+    let mut database = builder.create_with_backend(Image::new(Arc::clone(&disk), layout)).map_err(refusal)?;
     if length <= options.verify_bytes && !verified.load(Ordering::Relaxed) {
         // A repair at this point would mean that something durable is lost.
         let sound = database.check_integrity().map_err(refusal)?;
@@ -148,7 +158,7 @@ fn open_existing(path: &Path, options: &RedbOptions) -> Result<(Database, Journa
     check_format(&txn)?;
     let known = txn.revision()?;
     drop(txn);
-    let journal = Journal::new(file, layout);
+    let journal = Journal::new(disk, layout);
     replay(&database, &journal.recover(known)?)?;
     Ok((database, journal))
 }
@@ -193,7 +203,7 @@ fn check_format(txn: &ReadTransaction) -> Result<(), Fault> {
 }
 
 /// Builds the engine's memory from the file.
-fn recall(database: &Database, options: &RedbOptions) -> Result<Engine, Fault> {
+pub(super) fn recall(database: &Database, options: &RedbOptions) -> Result<Engine, Fault> {
     let now = options.time.now();
     let txn = database.begin_read().map_err(fault)?;
     let numbers =
