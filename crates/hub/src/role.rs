@@ -13,6 +13,7 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use thane_link::{Command, Driver, Figures, Live, Objects, Observed, Snapshot, Source, collection, follow};
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::Listener;
 use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
@@ -21,7 +22,7 @@ use thane_sync::link::{self, Peer};
 use thane_sync::mapping::HubSide;
 use thane_sync::object::{AGENT_NAME, Kind, SECRET_TYPE};
 use thane_sync::router::Router;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::gate::Gate;
 use crate::transport::{self, Service, Stream};
@@ -80,9 +81,15 @@ enum Ask {
 #[derive(Debug, Clone)]
 pub struct Handle {
     asks: mpsc::Sender<Ask>,
+    listening: watch::Receiver<bool>,
 }
 
 impl Handle {
+    /// Completes when agents can call; false when the hub ended before that.
+    pub async fn listening(&mut self) -> bool {
+        self.listening.wait_for(|listening| *listening).await.is_ok()
+    }
+
     /// How the connection with an agent is doing; none if there is no such agent.
     pub async fn inspect(&self, agent: &str) -> Option<Snapshot> {
         let (answer, answered) = oneshot::channel();
@@ -140,7 +147,7 @@ pub async fn start(
     let principal_uid = principal_uid(&parts.client, &config.side.namespace, &parts.salt).await?;
     let figures = Figures::default();
     figures.register(registry);
-    parts.gate.register(registry);
+    parts.gate.register(registry.sub_registry_with_prefix(PREFIX));
     let (observed, incoming) = mpsc::channel(OBSERVED_MAX);
     let watches = tasks.child("watches");
     for feed in FEEDS {
@@ -151,7 +158,7 @@ pub async fn start(
     let (streams, opened) = mpsc::channel(STREAMS_MAX);
     let (asks, asked) = mpsc::channel(16);
     let metrics = transport::Metrics::default();
-    metrics.register(registry);
+    metrics.register(registry.sub_registry_with_prefix(PREFIX));
     let service = Service {
         metrics,
         gate: parts.gate,
@@ -174,15 +181,17 @@ pub async fn start(
         config,
     };
     let calls = tasks.child("calls");
+    let (listens, listening) = watch::channel(false);
     let listen = move || {
         calls.spawn_essential(
             "listener",
             transport::serve(parts.listener, parts.tls, service, calls.child("connections")),
-        )
+        );
+        listens.send_replace(true);
     };
     let hub = tasks.child("hub");
     hub.spawn_essential("routing", running.run(incoming, opened, asked, listen, hub.token()));
-    Ok(Handle { asks })
+    Ok(Handle { asks, listening })
 }
 
 fn source(feed: Feed, config: &Config) -> Source {

@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
+mod agent;
 mod apply;
 mod completions;
 mod config;
 mod delete;
 mod get;
+mod hub;
 mod pki;
 mod up;
 mod version;
@@ -23,6 +25,11 @@ use crate::settings::{self, Flags};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(up::Up),
+    Hub(hub::Hub),
+    /// Run the hub with argocd-agent's defaults
+    #[command(hide = true)]
+    Principal(hub::Hub),
+    Agent(agent::Agent),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
@@ -44,6 +51,9 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => command.run(global),
         Command::Pki(command) => command.run(),
         Command::Up(command) => command.run(global),
+        Command::Hub(command) => command.run(global, false),
+        Command::Principal(command) => command.run(global, true),
+        Command::Agent(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
         Command::Get(command) => block_on(global, command.run()),
         Command::Delete(command) => block_on(global, command.run()),

@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod kubernetes;
 mod output;
+mod roles;
 mod settings;
 mod up;
 

@@ -100,7 +100,8 @@ async fn start(
     for (name, api) in names.iter().zip(&apis) {
         api.register(registry.sub_registry_with_label(("server".into(), name.clone().into())));
     }
-    let admin = Admin { tasks: tasks.clone(), readiness, registry, levels, config: settings.rows() };
+    let health = Readiness::new();
+    let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
     admin::serve(admin, listener, &tasks.child("admin"));
 
     kubeconfig::publish(&names, &apis, directory, &tasks.child("kubeconfig"))?;

@@ -86,6 +86,51 @@ impl Connection {
     }
 }
 
+/// The API a role works on: that of a kubeconfig, or that of the cluster this process is a pod of.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct RoleConnection {
+    /// Kubeconfig file; else $KUBECONFIG, else the pod's own cluster, else ./.thane/kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; else its current one
+    #[arg(long, alias = "kubecontext", value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl RoleConnection {
+    /// A client, and the namespace of the context or the pod.
+    pub(crate) async fn open(&self) -> Result<(kube::Client, String), Failure> {
+        let mut config = match self.read()? {
+            Some(kubeconfig) => {
+                let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+                Config::from_custom_kubeconfig(kubeconfig, &options).await?
+            }
+            None => Config::incluster().map_err(|error| Failure::new(code::KUBECONFIG_UNUSABLE, error.to_string()))?,
+        };
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // A watch may be silent for long, and each write has a limit of its own.
+        config.read_timeout = None;
+        let namespace = config.default_namespace.clone();
+        Ok((ClientBuilder::try_from(config)?.build(), namespace))
+    }
+
+    /// None is the cluster this process is a pod of.
+    fn read(&self) -> Result<Option<Kubeconfig>, Failure> {
+        if let Some(path) = &self.kubeconfig {
+            return read_file(path).map(Some);
+        }
+        if let Some(kubeconfig) = Kubeconfig::from_env()? {
+            return Ok(Some(kubeconfig));
+        }
+        if self.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            return Ok(None);
+        }
+        let default = Path::new(DEFAULT_KUBECONFIG);
+        if default.exists() { read_file(default).map(Some) } else { Ok(Some(Kubeconfig::read()?)) }
+    }
+}
+
 fn read_file(path: &Path) -> Result<Kubeconfig, Failure> {
     Kubeconfig::read_from(path).map_err(|error| match error {
         kube::config::KubeconfigError::ReadConfig(reason, path) => {
