@@ -105,7 +105,7 @@ table! {
     AGENT_EXISTS = 1405, Failed, "there is such an agent already",
         "choose another name, or give it new certificates with `thane agents rotate`";
     SECRET_EXISTS = 1406, Failed, "there is such a Secret already",
-        "give --upsert to replace it";
+        "give --force to replace it";
     FLEET_IN_TROUBLE = 1407, Failed, "something is wrong between hub and agent",
         "do what each finding says, then ask again";
     USAGE = 1901, Usage, "the command line is not valid",

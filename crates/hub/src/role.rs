@@ -4,6 +4,7 @@ mod agents;
 mod identity;
 mod news;
 mod record;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::gate::Gate;
 use crate::transport::{self, Service, Stream};
 
 pub use identity::principal_uid;
+pub use requests::RESYNC;
 
 /// What a hub is told.
 #[derive(Debug, Clone)]
@@ -109,6 +111,8 @@ impl Handle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Feed {
     Clusters,
+    /// Agents as objects, on which people leave requests; a hub works without that kind.
+    Agents,
     Objects(Kind),
 }
 
@@ -134,6 +138,7 @@ struct Running {
     links: BTreeMap<String, agents::Connection>,
     objects: Objects,
     records: record::Records,
+    requests: requests::Requests,
     tasks: Tasks,
 }
 
@@ -150,7 +155,8 @@ pub async fn start(
     parts.gate.register(registry.sub_registry_with_prefix(PREFIX));
     let (observed, incoming) = mpsc::channel(OBSERVED_MAX);
     let watches = tasks.child("watches");
-    for feed in FEEDS {
+    let has_agents = requests::is_served(&parts.client).await;
+    for feed in FEEDS.into_iter().chain(has_agents.then_some(Feed::Agents)) {
         let (client, out) = (parts.client.clone(), observed.clone());
         let wrap = move |observed| (feed, observed);
         watches.spawn("watch", follow(client, source(feed, &config), out, wrap, watches.clone()));
@@ -170,6 +176,7 @@ pub async fn start(
     let running = Running {
         router: Router::new(Arc::new(config.side.clone())),
         objects: Objects::new(parts.client.clone(), "thane-hub", config.writes_max, config.write_timeout),
+        requests: requests::Requests::default(),
         records: record::Records::start(parts.client, &tasks.child("records"), registry),
         clock: parts.clock,
         live: parts.live,
@@ -197,6 +204,7 @@ pub async fn start(
 fn source(feed: Feed, config: &Config) -> Source {
     let own = Some(config.side.namespace.as_str());
     match feed {
+        Feed::Agents => Source { path: record::PATH.to_owned(), ..Source::default() },
         Feed::Clusters => {
             Source { path: collection(Kind::Repository, own), labels: AGENT_NAME.to_owned(), fields: String::new() }
         }
@@ -254,14 +262,16 @@ impl Running {
                 }
             },
             Ask::Resync(agent, answer) => {
-                let link = self.links.get(&agent);
-                if let Some(link) = link {
-                    let change = Box::new(|link: &mut HubLink, now| link.resync(now));
-                    let _ = link.commands.send(Command::Change(change)).await;
-                }
-                let _ = answer.send(link.is_some());
+                let _ = answer.send(self.resync(&agent).await);
             }
         }
+    }
+
+    /// Sends an agent everything again; whether there is such an agent.
+    async fn resync(&self, agent: &str) -> bool {
+        let Some(link) = self.links.get(agent) else { return false };
+        let change = Box::new(|link: &mut HubLink, now| link.resync(now));
+        link.commands.send(Command::Change(change)).await.is_ok()
     }
 
     /// A new connection for an agent.

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod failure;
+mod fleet;
 mod kubernetes;
 mod output;
 mod roles;

@@ -60,12 +60,14 @@ async fn start(
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("agent");
-    // The loop ends when nobody can ask it anything any more.
     let handle = role::start(config, parts, &mut ground.registry, &role);
     let conditions = [ground.readiness.condition("hub"), ground.health.condition("hub")];
     ground.serve(settings, levels);
+    let group = role.clone();
     role.spawn("readiness", async move {
         follow(state, &conditions).await;
+        group.cancelled().await;
+        // The loop would end, unasked, when nobody can ask it anything any more.
         drop(handle);
     });
     tracing::info!(hub = agent.server, port = agent.port, %mode, namespace, "the agent runs");
