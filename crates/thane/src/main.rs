@@ -3,8 +3,10 @@
 mod cli;
 mod commands;
 mod failure;
+mod fleet;
 mod kubernetes;
 mod output;
+mod roles;
 mod settings;
 mod up;
 

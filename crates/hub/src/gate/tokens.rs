@@ -13,6 +13,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use thane_api::event::Mode;
 
 /// How long an access token is good for.
@@ -158,6 +159,16 @@ impl Tokens {
         let pair = KeyPair::from_pkcs8(der.secret_pkcs8_der()).map_err(|error| unreadable(&error))?;
         let verifying = DecodingKey::from_rsa_der(pair.public_key().as_ref());
         Ok(Self { signing: pair, verifying })
+    }
+
+    /// Bits of the key.
+    pub fn bits(&self) -> usize {
+        self.signing.public_modulus_len() * 8
+    }
+
+    /// SHA-256 of the public half of the key, in hexadecimal: the same key has the same wherever it is kept.
+    pub fn fingerprint(&self) -> String {
+        Sha256::digest(self.signing.public_key().as_ref()).iter().map(|byte| format!("{byte:02X}")).collect()
     }
 
     /// A token for an agent's calls.

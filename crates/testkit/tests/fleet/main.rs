@@ -46,9 +46,9 @@ macro_rules! roles {
 }
 
 roles!(go_hub_go_agent, Go, Go);
-roles!(thane_hub_go_agent, Thane, Go, #[ignore = "thane has no hub yet"]);
-roles!(go_hub_thane_agent, Go, Thane, #[ignore = "thane has no agent yet"]);
-roles!(thane_hub_thane_agent, Thane, Thane, #[ignore = "thane has neither yet"]);
+roles!(thane_hub_go_agent, Thane, Go);
+roles!(go_hub_thane_agent, Go, Thane);
+roles!(thane_hub_thane_agent, Thane, Thane);
 
 // A fault of ours that shows only beside the real one would be in what an object carries over from its first API.
 pair!(managed_from_thane_to_kubernetes, Go on Thane, Go on Kubernetes, Managed);
