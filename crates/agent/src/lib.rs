@@ -1,3 +1,4 @@
 //! The agent: its connection to the hub, and its own cluster kept in step.
 
 pub mod connection;
+pub mod role;

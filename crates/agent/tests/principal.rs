@@ -1,5 +1,5 @@
-//! The agent with a hub that behaves as a Go principal: its own version only, no capabilities, and no word on the stream
-//! before the first event.
+//! The agent with hubs that are not ours: one that behaves as a Go principal, which takes its own version only, knows no
+//! capabilities and says nothing on the stream before the first event; and one that falls silent.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -10,9 +10,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use thane_agent::connection::{self, Config, Dialer, Failure, Opened, State, Step};
-use thane_api::event::{Event, Mode, Target, Type};
+use thane_api::event::{CAPABILITIES, Event, Mode, PONG, Target, Type};
 use thane_api::wire::auth::authentication_server::{Authentication, AuthenticationServer};
 use thane_api::wire::auth::{AuthRequest, AuthResponse, RefreshTokenRequest};
 use thane_api::wire::events;
@@ -35,6 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Seen {
     requests: Vec<AuthRequest>,
     tokens: Vec<String>,
+    signs_of_life: usize,
 }
 
 #[derive(Clone)]
@@ -42,6 +45,8 @@ struct Principal {
     seen: Arc<Mutex<Seen>>,
     /// The version it demands.
     demands: &'static str,
+    /// How many signs of life it answers, if it says that it does.
+    answers: Option<usize>,
 }
 
 fn token() -> String {
@@ -65,12 +70,16 @@ impl Authentication for Principal {
         if !is_ours {
             return Err(Status::failed_precondition("version mismatch"));
         }
-        Ok(Response::new(AuthResponse {
+        let mut response = Response::new(AuthResponse {
             access_token: token(),
             refresh_token: token(),
             version: VERSION.to_owned(),
             principal_namespace: "argocd".to_owned(),
-        }))
+        });
+        if self.answers.is_some() {
+            response.metadata_mut().insert(CAPABILITIES, PONG.parse().unwrap());
+        }
+        Ok(response)
     }
 
     async fn refresh_token(&self, _: Request<RefreshTokenRequest>) -> Result<Response<AuthResponse>, Status> {
@@ -80,9 +89,10 @@ impl Authentication for Principal {
 
 #[tonic::async_trait]
 impl EventStream for Principal {
-    type SubscribeStream = ReceiverStream<Result<events::Event, Status>>;
+    type SubscribeStream = BoxStream<'static, Result<events::Event, Status>>;
 
-    /// Says nothing, not even yes, until it has heard something; then repeats it.
+    /// Says nothing, not even yes, until it has heard something; then repeats it. Where signs of life are answered, it
+    /// says yes at once.
     async fn subscribe(
         &self,
         request: Request<Streaming<events::Event>>,
@@ -90,12 +100,21 @@ impl EventStream for Principal {
         let token = request.metadata().get("authorization").unwrap().to_str().unwrap().to_owned();
         self.seen.lock().tokens.push(token);
         let mut stream = request.into_inner();
+        if let Some(answers) = self.answers {
+            let seen = Arc::clone(&self.seen);
+            let answered = stream.filter_map(move |sign| {
+                let mut seen = seen.lock();
+                seen.signs_of_life += 1;
+                std::future::ready((seen.signs_of_life <= answers).then_some(sign))
+            });
+            return Ok(Response::new(answered.boxed()));
+        }
         let first = stream.message().await?.ok_or_else(|| Status::unavailable("nothing came"))?;
         let (sender, receiver) = mpsc::channel(4);
         sender.send(Ok(first)).await.unwrap();
         sender.send(Ok(events::Event { event: None })).await.unwrap();
         sender.send(Err(Status::unavailable("going down"))).await.unwrap();
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(Response::new(ReceiverStream::new(receiver).boxed()))
     }
 
     async fn push(&self, _: Request<Streaming<events::Event>>) -> Result<Response<events::PushSummary>, Status> {
@@ -107,10 +126,10 @@ impl EventStream for Principal {
     }
 }
 
-async fn start(demands: &'static str, tasks: &Tasks) -> (Principal, Dialer) {
+async fn start(demands: &'static str, answers: Option<usize>, tasks: &Tasks) -> (Principal, Dialer) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let principal = Principal { seen: Arc::default(), demands };
+    let principal = Principal { seen: Arc::default(), demands, answers };
     let serving = Server::builder()
         .add_service(VersionServer::new(principal.clone()))
         .add_service(AuthenticationServer::new(principal.clone()))
@@ -121,6 +140,7 @@ async fn start(demands: &'static str, tasks: &Tasks) -> (Principal, Dialer) {
     "spoke".clone_into(&mut config.namespace);
     config.capabilities = ["pong".to_owned()].into();
     config.backoff_first = Duration::from_millis(5);
+    config.heartbeat_interval = answers.map(|_| Duration::from_millis(1));
     (principal, Dialer::new(config, Tcp::shared(), None, SystemClock::shared()))
 }
 
@@ -143,7 +163,7 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn the_stream_is_open_before_the_principal_says_so() {
     let (tasks, _supervisor) = Tasks::root("test");
-    let (principal, dialer) = start(VERSION, &tasks).await;
+    let (principal, dialer) = start(VERSION, None, &tasks).await;
     let mut state = dialer.state();
     let (on, mut opened) = mpsc::channel::<Opened>(1);
     tasks.spawn("agent", connection::run(dialer, on, tasks.clone()));
@@ -169,7 +189,7 @@ async fn the_stream_is_open_before_the_principal_says_so() {
 #[tokio::test]
 async fn what_the_principal_refuses_is_told() {
     let (tasks, _supervisor) = Tasks::root("test");
-    let (_principal, dialer) = start("another", &tasks).await;
+    let (_principal, dialer) = start("another", None, &tasks).await;
     let failure = within(dialer.attempt(&tasks)).await.unwrap_err();
     let expected = Failure::Refused {
         step: Step::Authenticate,
@@ -177,4 +197,17 @@ async fn what_the_principal_refuses_is_told() {
         message: "version mismatch".to_owned(),
     };
     assert_eq!(failure, expected);
+}
+
+#[tokio::test]
+async fn a_hub_that_falls_silent_is_given_up() {
+    let (tasks, _supervisor) = Tasks::root("test");
+    let (principal, dialer) = start(VERSION, Some(10), &tasks).await;
+    let mut state = dialer.state();
+    let (on, mut opened) = mpsc::channel::<Opened>(1);
+    tasks.spawn("agent", connection::run(dialer, on, tasks.clone()));
+    let stream = within(opened.recv()).await.unwrap();
+    within(state.wait_for(|state| matches!(state, State::Failed(Failure::Lost(_))))).await.unwrap();
+    assert!(stream.close.is_cancelled());
+    assert!(principal.seen.lock().signs_of_life > 10, "as long as it answered it was believed");
 }

@@ -8,7 +8,7 @@ use crate::builtin;
 use crate::crd::{CustomKind, Scale, Version};
 use crate::failure::Failure;
 use crate::field::FieldError;
-use crate::patch::apply::{Target, reset_fields};
+use crate::patch::apply::{Replicas, Target, reset_fields};
 use crate::schema::{self, Schema};
 
 mod behaviour;
@@ -182,6 +182,15 @@ impl ResourceType {
             reset: &reset_fields(&self.api_version, &self.kind, self.status, subresource),
             other_versions: others,
         })
+    }
+
+    /// Where its objects keep their replicas and in which versions, for managers of its scale.
+    pub(crate) fn with_replicas<R>(&self, scale: &Scale, use_it: impl FnOnce(&Replicas<'_>) -> R) -> R {
+        let other_versions = match &self.behaviour {
+            Behaviour::Builtin(_) => &[][..],
+            Behaviour::Custom(custom) => custom.other_versions.as_slice(),
+        };
+        use_it(&Replicas { api_version: &self.api_version, other_versions, path: &scale.spec_replicas })
     }
 
     /// The built-in strategy, if it has one.

@@ -123,9 +123,11 @@ impl<S: Side + Send + 'static> Driver<S> {
                     let now = self.now();
                     self.link.written(now, ticket, outcome);
                 }
-                received = receive(stream.as_mut()), if !self.link.is_full() => self.received(received, &mut stream),
-                () = room(stream.as_ref()), if is_blocked => {}
-                () = closed(stream.as_ref()) => self.closed(&mut stream),
+                happened = happened(stream.as_mut(), !self.link.is_full(), is_blocked) => match happened {
+                    Happened::Received(received) => self.received(received, &mut stream),
+                    Happened::Room => {}
+                    Happened::Closed => self.closed(&mut stream),
+                },
                 () = sleep(wake), if !is_blocked => {
                     let now = self.now();
                     self.link.tick(now);
@@ -188,9 +190,15 @@ impl<S: Side + Send + 'static> Driver<S> {
     }
 
     fn closed(&mut self, stream: &mut Option<Stream>) {
-        if let Some(stream) = stream.take() {
+        if let Some(mut stream) = stream.take() {
             stream.close.cancel();
             let now = self.now();
+            // What has been received is still processed.
+            while let Ok(received) = stream.incoming.try_recv() {
+                if let Ok(event) = received {
+                    self.link.received(now, event);
+                }
+            }
             self.link.disconnected(now);
         }
     }
@@ -236,28 +244,20 @@ impl<S: Side + Send + 'static> Driver<S> {
     }
 }
 
-async fn receive(stream: Option<&mut Stream>) -> Option<Result<Event, DecodeError>> {
-    match stream {
-        Some(stream) => stream.incoming.recv().await,
-        None => std::future::pending().await,
-    }
+enum Happened {
+    Received(Option<Result<Event, DecodeError>>),
+    Room,
+    Closed,
 }
 
-async fn room(stream: Option<&Stream>) {
-    match stream {
-        // A stream that has ended is noticed by its token.
-        Some(stream) => match stream.outgoing.reserve().await {
-            Ok(_) => {}
-            Err(_) => std::future::pending().await,
-        },
-        None => std::future::pending().await,
-    }
-}
-
-async fn closed(stream: Option<&Stream>) {
-    match stream {
-        Some(stream) => stream.close.cancelled().await,
-        None => std::future::pending().await,
+/// The next thing that happens on a stream; without one, nothing ever does.
+async fn happened(stream: Option<&mut Stream>, reads: bool, is_blocked: bool) -> Happened {
+    let Some(Stream { outgoing, incoming, close }) = stream else { return std::future::pending().await };
+    tokio::select! {
+        biased;
+        received = incoming.recv(), if reads => Happened::Received(received),
+        room = outgoing.reserve(), if is_blocked => if room.is_ok() { Happened::Room } else { Happened::Closed },
+        () = close.cancelled() => Happened::Closed,
     }
 }
 

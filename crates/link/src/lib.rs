@@ -6,6 +6,6 @@ mod objects;
 mod watch;
 
 pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream};
-pub use metrics::LinkMetrics;
+pub use metrics::{Figures, LinkMetrics};
 pub use objects::{Objects, collection, slim};
 pub use watch::{Observed, Source, follow};

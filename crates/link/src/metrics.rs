@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +11,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use thane_api::event::{DecodeError, Event, Target, Type};
-use thane_runtime::Timestamp;
 use thane_sync::failure::Class;
 use thane_sync::link::Note;
 
@@ -167,13 +167,14 @@ impl LinkMetrics {
     pub(crate) fn note(&self, note: &Note, now: Timestamp) {
         let peer = &*self.peer;
         match note {
-            Note::Applied { target, kind, sent_at, wrote } => {
+            Note::Applied { target, kind, sent_at, trace, wrote } => {
+                tracing::debug!(peer, target = target.as_str(), r#type = %kind.as_str(), trace, wrote, "applied");
                 self.processed(target, kind, if *wrote { "applied" } else { "unchanged" });
                 self.propagated(target, sent_at.as_deref(), now);
             }
             Note::Refused { target, kind, class, message } => {
                 self.processed(target, kind, "refused");
-                tracing::warn!(peer, ?target, ?kind, class = class.name(), message, "an event was refused");
+                tracing::warn!(peer, target = target.as_str(), r#type = %kind.as_str(), class = class.name(), message, "an event was refused");
             }
             Note::Failed { key, class, message } => {
                 let labels = ClassLabels { peer: Arc::clone(&self.peer), class: class.name() };
@@ -233,13 +234,13 @@ impl LinkMetrics {
 fn target_label(target: &Target) -> String {
     match target {
         Target::Other(_) => "other".to_owned(),
-        known => known.to_string(),
+        known => known.as_str().to_owned(),
     }
 }
 
 fn type_label(kind: &Type) -> String {
     match kind {
         Type::Other(_) => "other".to_owned(),
-        known => known.to_string(),
+        known => known.as_str().into_owned(),
     }
 }

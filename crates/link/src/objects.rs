@@ -7,6 +7,7 @@ use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
 use thane_sync::failure::Class;
+use thane_sync::mapping::Propagation;
 use thane_sync::object::{Key, Kind, Object};
 use thane_sync::work::{Failure, Outcome, Write};
 use tokio::sync::Semaphore;
@@ -73,14 +74,10 @@ impl Objects {
                 self.send(Method::PUT, &format!("{path}?fieldManager={}", self.manager), Some(typed(key.kind, object)))
                     .await
             }
-            Write::Delete { uid, resource_version, propagation } => {
-                let mut preconditions = json!({"uid": uid});
-                if let Some(version) = resource_version {
-                    preconditions["resourceVersion"] = Value::String(version);
-                }
+            Write::Delete { uid, propagation } => {
                 let options = json!({
                     "apiVersion": "v1", "kind": "DeleteOptions",
-                    "preconditions": preconditions, "propagationPolicy": propagation.name(),
+                    "preconditions": {"uid": uid}, "propagationPolicy": propagation_name(propagation),
                 });
                 self.send(Method::DELETE, &path, Some(options)).await
             }
@@ -138,6 +135,13 @@ fn typed(kind: Kind, mut object: Value) -> Value {
     object["apiVersion"] = Value::String(version.to_owned());
     object["kind"] = Value::String(kind.to_owned());
     object
+}
+
+fn propagation_name(propagation: Propagation) -> &'static str {
+    match propagation {
+        Propagation::Foreground => "Foreground",
+        Propagation::Background => "Background",
+    }
 }
 
 /// A deleted object lingers while something holds it.

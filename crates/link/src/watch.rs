@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use http::Request;
 use kube::Client;
 use kube::core::WatchEvent;
@@ -44,12 +44,14 @@ pub enum Observed {
 }
 
 /// Follows a collection and tells what it sees; ends with the tasks, or when nobody listens.
-pub async fn follow(
+pub async fn follow<T: Send>(
     client: Client,
     source: Source,
-    out: mpsc::Sender<Observed>,
+    out: mpsc::Sender<T>,
+    wrap: impl Fn(Observed) -> T + Send + Sync,
     tasks: Tasks,
 ) {
+    let out = Out { sender: out, wrap };
     let mut delay = RETRY_FIRST;
     let mut version = None;
     loop {
@@ -116,11 +118,23 @@ fn encode(text: &str) -> String {
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-async fn list(client: &Client, source: &Source, out: &mpsc::Sender<Observed>) -> Result<String, End> {
+struct Out<T, W> {
+    sender: mpsc::Sender<T>,
+    wrap: W,
+}
+
+impl<T, W: Fn(Observed) -> T> Out<T, W> {
+    async fn send(&self, observed: Observed) -> Result<(), End> {
+        self.sender.send((self.wrap)(observed)).await.map_err(|_| End::Closed)
+    }
+}
+
+async fn list<T, W: Fn(Observed) -> T>(client: &Client, source: &Source, out: &Out<T, W>) -> Result<String, End> {
     let mut objects = Vec::new();
     let mut token = String::new();
     loop {
-        let request = Request::get(query(source, &format!("limit={PAGE}&continue={}", encode(&token)))).body(Vec::new());
+        let request =
+            Request::get(query(source, &format!("limit={PAGE}&continue={}", encode(&token)))).body(Vec::new());
         let mut page: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
             objects.extend(items.into_iter().map(|item| Arc::new(slim(item))));
@@ -130,24 +144,25 @@ async fn list(client: &Client, source: &Source, out: &mpsc::Sender<Observed>) ->
             Some(next) => next.clone_into(&mut token),
             None => {
                 let version = metadata["resourceVersion"].as_str().unwrap_or("0").to_owned();
-                out.send(Observed::All(objects)).await.map_err(|_| End::Closed)?;
+                out.send(Observed::All(objects)).await?;
                 return Ok(version);
             }
         }
     }
 }
 
-async fn watch(
+async fn watch<T, W: Fn(Observed) -> T>(
     client: &Client,
     source: &Source,
     mut version: String,
-    out: &mpsc::Sender<Observed>,
+    out: &Out<T, W>,
 ) -> Result<String, End> {
     let more = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}");
     let request = Request::get(query(source, &more)).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    let mut events = Box::pin(client.request_events::<Value>(request).await?.into_stream());
-    while let Some(event) = events.next().await {
-        let observed = match event? {
+    let events = client.request_events::<Value>(request).await?;
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.try_next().await? {
+        let observed = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Observed::Applied(Arc::new(slim(object))),
             WatchEvent::Deleted(object) => Observed::Deleted(Arc::new(slim(object))),
             WatchEvent::Bookmark(bookmark) => {
@@ -158,7 +173,7 @@ async fn watch(
         };
         let (Observed::Applied(object) | Observed::Deleted(object)) = &observed else { continue };
         thane_sync::object::resource_version(object).clone_into(&mut version);
-        out.send(observed).await.map_err(|_| End::Closed)?;
+        out.send(observed).await?;
     }
     Ok(version)
 }

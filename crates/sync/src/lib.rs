@@ -2,7 +2,6 @@
 
 pub mod agent;
 pub mod checksum;
-mod differ;
 pub mod failure;
 pub mod hub;
 pub mod inbox;
@@ -13,7 +12,7 @@ pub mod mapping;
 pub mod object;
 pub mod outbox;
 pub mod resync;
-
+pub mod router;
 pub mod store;
 mod time;
 pub mod work;

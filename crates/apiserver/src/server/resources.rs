@@ -175,7 +175,7 @@ async fn token(call: &Call<'_>) -> Result<Answer> {
         account: account.as_ref(),
         find: &find,
         now: call.now,
-        id: uuid::Uuid::new_v4().to_string(),
+        id: crate::random::uid(),
     };
     Ok(response::value(201, &token_request(issuer, &request)?, call.accepted.encoding))
 }

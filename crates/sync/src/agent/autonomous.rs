@@ -3,8 +3,8 @@
 use thane_api::event::Type;
 
 use super::Agent;
-use crate::differ;
 use crate::link::Core;
+use crate::mapping::{self, Mode};
 use crate::object::{self, Key, Kind};
 use crate::store::Change;
 use crate::time::Now;
@@ -20,7 +20,7 @@ impl Agent {
             (Some(old), Some(new)) if object::uid(old) != object::uid(new) => {
                 self.send_source(core, now, key, new, Type::Create);
             }
-            (Some(old), Some(new)) if differ::as_source(old, new) => {
+            (Some(old), Some(new)) if mapping::is_news_for_hub(key.kind, Mode::Autonomous, old, new) => {
                 self.send_source(core, now, key, new, Type::SpecUpdate);
             }
             (Some(old), None) => self.send_gone(core, now, key, old),

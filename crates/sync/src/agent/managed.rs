@@ -6,9 +6,8 @@ use serde_json::Value;
 use thane_api::event::Type;
 
 use super::{Agent, is_copy};
-use crate::differ;
 use crate::link::{Core, Incoming, Note, Settled, Why};
-use crate::mapping::{self, Plan};
+use crate::mapping::{self, Mode, Plan};
 use crate::object::{self, Key, Kind};
 use crate::store::Change;
 use crate::time::Now;
@@ -41,7 +40,17 @@ impl Agent {
         if let Settled::Refused(_) = settled {
             return self.complain(core, now, key, incoming);
         }
+        if *settled == Settled::Gone {
+            let mut gone = incoming.body.clone();
+            let source = object::origin_uid(&gone).to_owned();
+            object::set_annotation(&mut gone, object::SOURCE_UID, source);
+            self.copy_gone(key);
+            return self.send_gone(core, now, key, &gone);
+        }
         let existing = core.store.get(key).cloned();
+        if existing.is_some() {
+            self.lost.remove(key);
+        }
         match (&incoming.event.kind, existing) {
             (Type::Delete, None) => self.copy_gone(key),
             (Type::Delete, Some(object)) if object::is_deleting(&object) => {
@@ -85,7 +94,8 @@ impl Agent {
         }
         match (&change.old, &change.new) {
             (old, Some(new)) => {
-                let is_news = old.as_ref().is_none_or(|old| differ::for_hub(old, new));
+                let is_news =
+                    old.as_ref().is_none_or(|old| mapping::is_news_for_hub(key.kind, Mode::Managed, old, new));
                 if key.kind == Kind::Application && is_news {
                     self.send_status(core, now, key, new);
                 }

@@ -7,10 +7,9 @@ use thane_api::event::Type;
 
 use super::Hub;
 use super::managed::operation_changed;
-use crate::differ;
-use crate::link::{Core, Note, Settled, Why};
+use crate::link::{Core, Incoming, Note, Settled, Why};
 use crate::mapping::{self, Plan};
-use crate::object::{self, Key, Kind};
+use crate::object::{self, Key, Kind, REFRESH};
 use crate::store::Change;
 use crate::time::Now;
 
@@ -18,20 +17,33 @@ impl Hub {
     /// After a start the hub's copies are all that is known of what the agent has.
     pub(super) fn remember_mirrors(&mut self, core: &Core) {
         self.mirrors.clear();
-        self.lost.clear();
         if self.is_autonomous() {
             let mirrors = core.store.iter().filter(|(_, object)| object::source_uid(object).is_some());
             self.mirrors = mirrors.map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
         }
     }
 
-    pub(super) fn mirror_settled(&mut self, core: &mut Core, key: &Key, kind: &Type, settled: &Settled) {
+    pub(super) fn mirror_settled(
+        &mut self,
+        core: &mut Core,
+        now: Now,
+        key: &Key,
+        incoming: &Incoming,
+        settled: &Settled,
+    ) {
         if matches!(settled, Settled::Refused(_)) {
             return;
         }
-        match (kind, core.store.get(key)) {
-            (Type::Create | Type::SpecUpdate, Some(object)) => {
+        match (&incoming.event.kind, core.store.get(key)) {
+            (Type::Create | Type::SpecUpdate, Some(object)) if !object::is_deleting(object) => {
                 self.mirrors.insert(key.clone(), Arc::clone(object));
+                self.deliver_operation(core, now, key, incoming);
+            }
+            // Somebody is deleting the mirror: it is made again when it is gone.
+            (Type::Create | Type::SpecUpdate, _) => {
+                if let Plan::Create(mirror) = self.plan_mirror(key.kind, &incoming.body, None, true, now) {
+                    self.mirrors.insert(key.clone(), Arc::new(mirror));
+                }
             }
             (Type::Delete, _) => {
                 self.mirrors.remove(key);
@@ -40,21 +52,35 @@ impl Hub {
         }
     }
 
+    pub(super) fn plan_mirror(
+        &self,
+        kind: Kind,
+        body: &Value,
+        existing: Option<&Value>,
+        delivered: bool,
+        now: Now,
+    ) -> Plan {
+        match kind {
+            Kind::Application => {
+                mapping::mirror_application(&self.side, &self.agent, body, existing, delivered, now.wall)
+            }
+            Kind::AppProject | Kind::Repository => {
+                mapping::mirror_project(&self.side, &self.agent, body, existing, now.wall)
+            }
+        }
+    }
+
     /// What people change on a mirror is put back; what they ask for travels down.
     pub(super) fn mirror_changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change) {
         let old = change.old.as_deref();
         if let (Kind::Application, Some(new)) = (key.kind, &change.new) {
-            if old.is_some_and(|old| differ::terminates(old, new)) {
+            if old.is_some_and(|old| mapping::is_terminated(old, new)) {
                 self.send_terminate(core, now, key, new);
-            } else if differ::wants_refresh(old, new) {
+            }
+            if wants_refresh(old, new) {
                 self.send_object(core, now, key, new, Type::SpecUpdate);
             }
             operation_changed(core, key, new);
-        }
-        if let (Some(old), None) = (&change.old, &change.new)
-            && self.mirrors.contains_key(key)
-        {
-            self.lost.insert(key.clone(), Arc::clone(old));
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
         if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
@@ -67,7 +93,13 @@ impl Hub {
         let Some(mirror) = self.mirrors.get(key).filter(|_| self.is_autonomous()) else { return Plan::Nothing };
         match existing {
             Some(existing) => mapping::revert_mirror(mirror, existing),
-            None => mapping::revert_mirror_deletion(key.kind, self.lost.get(key).unwrap_or(mirror)),
+            None => mapping::revert_mirror_deletion(key.kind, mirror),
         }
     }
+}
+
+/// Whether someone asks for a refresh who did not before.
+fn wants_refresh(old: Option<&Value>, new: &Value) -> bool {
+    let asked = object::annotation(new, REFRESH);
+    asked.is_some() && asked != old.and_then(|old| object::annotation(old, REFRESH))
 }

@@ -32,6 +32,14 @@ impl Hub {
         self.resend_operations(core, now);
     }
 
+    /// Both sides are to compare, now: our own agent answers with its digest.
+    pub(super) fn compare_now(&mut self, core: &mut Core, now: Now) {
+        if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
+            self.send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
+        }
+        self.greet(core, now, true);
+    }
+
     fn greet_managed(&mut self, core: &mut Core, now: Now) {
         let all: Vec<(Key, Object)> = core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, object) in all.iter().filter(|(key, _)| key.kind != Kind::Application) {
@@ -96,7 +104,7 @@ impl Hub {
     fn resend_operations(&mut self, core: &mut Core, now: Now) {
         let apps = core.store.iter().filter(|(key, _)| key.kind == Kind::Application);
         let pending: Vec<(Key, Object)> = apps
-            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None)
+            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None && !mapping::is_running(object))
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, object) in pending {
@@ -104,6 +112,16 @@ impl Hub {
                 operation_changed(core, &key, &object);
                 self.send_operation(core, now, &key);
             }
+        }
+        let ending: Vec<(Key, Object)> = core
+            .store
+            .iter()
+            .filter(|(key, object)| key.kind == Kind::Application && mapping::is_terminating(object))
+            .filter(|(key, _)| !core.outbox.is_waiting_for(&Lane::of(key), &Type::TerminateOperation))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in ending {
+            self.send_terminate(core, now, &key, &object);
         }
     }
 
@@ -152,8 +170,12 @@ impl Hub {
         };
         let ours = checksum::spec_checksum(key.kind, &object).ok();
         let same = ours.is_some_and(|ours| request.checksum.0.as_deref() == Some(ours.as_slice()));
-        if !same || request.uid != object::origin_uid(&object) {
+        // What is being deleted is in no checksum, and an agent that lacks an object has lost its operation too.
+        if !same || request.uid != object::origin_uid(&object) || object::is_deleting(&object) {
             self.send_object(core, now, &key, &object, Type::SpecUpdate);
+        }
+        if request.uid.is_empty() && !core.outbox.is_waiting_for(&Lane::of(&key), &Type::SetOperation) {
+            self.send_operation(core, now, &key);
         }
         Ok(())
     }
@@ -188,7 +210,8 @@ impl Hub {
                 (Kind::Application, Placement::Destination) if self.is_managed() => key.namespace.clone(),
                 _ => String::new(),
             };
-            inventory.add(key.kind, namespace, &key.name, object);
+            let is_ending = self.is_managed() && object::is_deleting(object);
+            inventory.add(key.kind, namespace, &key.name, object, is_ending);
         }
         inventory
     }

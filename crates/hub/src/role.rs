@@ -1,0 +1,306 @@
+//! The hub at work: its objects on their way to agents, what agents report on its way back.
+
+mod agents;
+mod identity;
+mod news;
+mod record;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use thane_link::{Command, Driver, Figures, Live, Objects, Observed, Snapshot, Source, collection, follow};
+use thane_runtime::net::Listener;
+use thane_runtime::tls::ServerTls;
+use thane_runtime::{SharedClock, Tasks};
+use thane_sync::hub::{Hub, HubLink};
+use thane_sync::link::{self, Peer};
+use thane_sync::mapping::HubSide;
+use thane_sync::object::{AGENT_NAME, Kind, SECRET_TYPE};
+use thane_sync::router::Router;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::gate::Gate;
+use crate::transport::{self, Service, Stream};
+
+pub use identity::principal_uid;
+
+/// What a hub is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its own namespace, and how it finds the agent of an Application.
+    pub side: HubSide,
+    /// Labels that Applications must have; empty for all.
+    pub selector: String,
+    /// Whether the namespace of an autonomous agent may be made.
+    pub makes_namespaces: bool,
+    /// Labels of namespaces it makes.
+    pub namespace_labels: Value,
+    /// Bounds and intervals of each connection.
+    pub link: link::Options,
+    /// Writes to the API at once, of all connections together.
+    pub writes_max: usize,
+    /// How long one write may take.
+    pub write_timeout: Duration,
+    /// The listener.
+    pub transport: transport::Config,
+}
+
+/// What a hub needs.
+pub struct Parts {
+    /// The API it serves from, as a user who may do what `deploy/` allows the hub.
+    pub client: Client,
+    /// Where agents call.
+    pub listener: Box<dyn Listener>,
+    /// TLS of that listener.
+    pub tls: Option<ServerTls>,
+    /// Who gets in.
+    pub gate: Arc<Gate>,
+    /// Time.
+    pub clock: SharedClock,
+    /// Live access: what agents answer on the event stream, and their logs and terminals.
+    pub live: Arc<dyn Live>,
+    /// Logs and terminals.
+    pub streams: Arc<dyn transport::Live>,
+    /// A random text of this process.
+    pub salt: String,
+}
+
+/// What can be asked of a running hub.
+#[derive(Debug)]
+enum Ask {
+    Inspect(String, oneshot::Sender<Option<Snapshot>>),
+    Resync(String, oneshot::Sender<bool>),
+}
+
+/// A running hub.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    asks: mpsc::Sender<Ask>,
+}
+
+impl Handle {
+    /// How the connection with an agent is doing; none if there is no such agent.
+    pub async fn inspect(&self, agent: &str) -> Option<Snapshot> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(Ask::Inspect(agent.to_owned(), answer)).await.ok()?;
+        answered.await.ok().flatten()
+    }
+
+    /// Sends an agent everything again; whether there is such an agent.
+    pub async fn resync(&self, agent: &str) -> bool {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.asks.send(Ask::Resync(agent.to_owned(), answer)).await;
+        asked.is_ok() && answered.await.unwrap_or(false)
+    }
+}
+
+/// Where something was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Feed {
+    Clusters,
+    Objects(Kind),
+}
+
+const FEEDS: [Feed; 4] = [
+    Feed::Clusters,
+    Feed::Objects(Kind::AppProject),
+    Feed::Objects(Kind::Repository),
+    Feed::Objects(Kind::Application),
+];
+
+/// What the hub's own loop takes in before the watches wait.
+const OBSERVED_MAX: usize = 1_024;
+const STREAMS_MAX: usize = 256;
+
+struct Running {
+    config: Config,
+    clock: SharedClock,
+    live: Arc<dyn Live>,
+    salt: String,
+    principal_uid: String,
+    figures: Figures,
+    router: Router,
+    links: BTreeMap<String, agents::Connection>,
+    objects: Objects,
+    records: record::Records,
+    tasks: Tasks,
+}
+
+/// Starts a hub; it takes calls once it knows everything its API has.
+pub async fn start(
+    config: Config,
+    parts: Parts,
+    registry: &mut Registry,
+    tasks: &Tasks,
+) -> Result<Handle, kube::Error> {
+    let principal_uid = principal_uid(&parts.client, &config.side.namespace, &parts.salt).await?;
+    let figures = Figures::default();
+    figures.register(registry);
+    parts.gate.register(registry);
+    let (observed, incoming) = mpsc::channel(OBSERVED_MAX);
+    let watches = tasks.child("watches");
+    for feed in FEEDS {
+        let (client, out) = (parts.client.clone(), observed.clone());
+        let wrap = move |observed| (feed, observed);
+        watches.spawn("watch", follow(client, source(feed, &config), out, wrap, watches.clone()));
+    }
+    let (streams, opened) = mpsc::channel(STREAMS_MAX);
+    let (asks, asked) = mpsc::channel(16);
+    let metrics = transport::Metrics::default();
+    metrics.register(registry);
+    let service = Service {
+        metrics,
+        gate: parts.gate,
+        streams,
+        live: parts.streams,
+        config: config.transport.clone(),
+        clock: Arc::clone(&parts.clock),
+    };
+    let running = Running {
+        router: Router::new(Arc::new(config.side.clone())),
+        objects: Objects::new(parts.client.clone(), "thane-hub", config.writes_max, config.write_timeout),
+        records: record::Records::start(parts.client, &tasks.child("records"), registry),
+        clock: parts.clock,
+        live: parts.live,
+        salt: parts.salt,
+        principal_uid,
+        figures,
+        links: BTreeMap::new(),
+        tasks: tasks.child("links"),
+        config,
+    };
+    let calls = tasks.child("calls");
+    let listen = move || {
+        calls.spawn_essential(
+            "listener",
+            transport::serve(parts.listener, parts.tls, service, calls.child("connections")),
+        )
+    };
+    let hub = tasks.child("hub");
+    hub.spawn_essential("routing", running.run(incoming, opened, asked, listen, hub.token()));
+    Ok(Handle { asks })
+}
+
+fn source(feed: Feed, config: &Config) -> Source {
+    let own = Some(config.side.namespace.as_str());
+    match feed {
+        Feed::Clusters => {
+            Source { path: collection(Kind::Repository, own), labels: AGENT_NAME.to_owned(), fields: String::new() }
+        }
+        Feed::Objects(Kind::Repository) => Source {
+            path: collection(Kind::Repository, own),
+            labels: format!("{SECRET_TYPE} in (repository, repo-creds)"),
+            fields: String::new(),
+        },
+        Feed::Objects(Kind::AppProject) => Source { path: collection(Kind::AppProject, own), ..Source::default() },
+        Feed::Objects(Kind::Application) => {
+            Source { path: collection(Kind::Application, None), labels: config.selector.clone(), fields: String::new() }
+        }
+    }
+}
+
+impl Running {
+    async fn run(
+        mut self,
+        mut observed: mpsc::Receiver<(Feed, Observed)>,
+        mut opened: mpsc::Receiver<Stream>,
+        mut asked: mpsc::Receiver<Ask>,
+        listen: impl FnOnce(),
+        stop: tokio_util::sync::CancellationToken,
+    ) {
+        let mut unseen: Vec<Feed> = FEEDS.to_vec();
+        let mut listen = Some(listen);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                Some((feed, observed)) = observed.recv() => {
+                    unseen.retain(|other| *other != feed);
+                    self.observe(feed, observed).await;
+                    if unseen.is_empty() && let Some(listen) = listen.take() {
+                        listen();
+                    }
+                }
+                Some(stream) = opened.recv() => self.open(stream).await,
+                Some(ask) = asked.recv() => self.answer(ask).await,
+            }
+        }
+    }
+
+    async fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Inspect(agent, answer) => match self.links.get(&agent) {
+                Some(link) => {
+                    let (inner, answered) = oneshot::channel();
+                    let asked = link.commands.send(Command::Inspect(inner)).await;
+                    let snapshot = if asked.is_ok() { answered.await.ok() } else { None };
+                    // Whoever asked may have gone.
+                    let _ = answer.send(snapshot);
+                }
+                None => {
+                    let _ = answer.send(None);
+                }
+            },
+            Ask::Resync(agent, answer) => {
+                let link = self.links.get(&agent);
+                if let Some(link) = link {
+                    let change = Box::new(|link: &mut HubLink, now| link.resync(now));
+                    let _ = link.commands.send(Command::Change(change)).await;
+                }
+                let _ = answer.send(link.is_some());
+            }
+        }
+    }
+
+    /// A new connection for an agent.
+    fn driver(&self, agent: &str, cluster: &str) -> Driver<Hub> {
+        let side = Arc::new(self.config.side.clone());
+        let makes_namespaces = self.config.makes_namespaces;
+        let hub = Hub::new(side, self.principal_uid.clone(), agent.to_owned(), cluster.to_owned(), makes_namespaces);
+        Driver {
+            link: HubLink::new(hub, self.config.link.clone(), format!("{}-{agent}", self.salt)),
+            objects: self.objects.clone(),
+            namespace_labels: self.config.namespace_labels.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.figures.of(agent),
+            live: Arc::clone(&self.live),
+        }
+    }
+
+    /// An agent's stream is open.
+    async fn open(&mut self, stream: Stream) {
+        let identity = stream.identity;
+        let agent = identity.agent.clone();
+        if !self.router.has_agent(&agent) {
+            tracing::warn!(agent, "an agent without a cluster secret was turned away; `thane agents create` makes one");
+            stream.close.cancel();
+            return;
+        }
+        let news = self.router.set_mode(&agent, identity.mode);
+        self.tell(news).await;
+        self.records.connected(&identity, stream.peer, self.clock.now());
+        self.watch_end(&agent, &stream.close);
+        let peer = Peer { capabilities: identity.capabilities };
+        let (mode, namespace) = (identity.mode, identity.agent_namespace);
+        let tell = Box::new(move |link: &mut HubLink, now| link.agent_connected(now, mode, namespace, peer));
+        let inner = thane_link::Stream { outgoing: stream.outgoing, incoming: stream.incoming, close: stream.close };
+        if let Some(link) = self.links.get(&agent) {
+            let _ = link.commands.send(Command::Opened(inner, tell)).await;
+        }
+    }
+
+    fn watch_end(&self, agent: &str, close: &tokio_util::sync::CancellationToken) {
+        let (close, agent) = (close.clone(), agent.to_owned());
+        let (records, clock) = (self.records.clone(), Arc::clone(&self.clock));
+        let stop = self.tasks.token();
+        self.tasks.spawn("stream-end", async move {
+            tokio::select! {
+                () = close.cancelled() => records.disconnected(&agent, clock.now()),
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+}

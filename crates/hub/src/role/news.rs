@@ -1,0 +1,70 @@
+//! What the hub's watches see goes to the agents it concerns.
+
+use std::collections::BTreeSet;
+
+use thane_link::{Command, Observed};
+use thane_sync::mapping::{self, Plan};
+use thane_sync::object::{Key, Kind, Object};
+use thane_sync::router::News;
+use thane_sync::store::version;
+use thane_sync::work::Write;
+
+use super::{Feed, Running};
+
+impl Running {
+    pub(super) async fn observe(&mut self, feed: Feed, observed: Observed) {
+        let kind = match feed {
+            Feed::Clusters => return self.observe_clusters(observed).await,
+            Feed::Objects(kind) => kind,
+        };
+        match observed {
+            Observed::All(objects) => {
+                let listed: BTreeSet<Key> = objects.iter().map(|object| Key::of(kind, object)).collect();
+                for key in self.router.keys(kind).into_iter().filter(|key| !listed.contains(key)) {
+                    let news = self.router.gone(&key, None);
+                    self.tell(news).await;
+                }
+                for object in objects {
+                    self.applied(kind, object).await;
+                }
+            }
+            Observed::Applied(object) => self.applied(kind, object).await,
+            Observed::Deleted(object) => {
+                let news = self.router.gone(&Key::of(kind, &object), version(&object));
+                self.tell(news).await;
+            }
+        }
+    }
+
+    async fn applied(&mut self, kind: Kind, object: Object) {
+        if kind == Kind::AppProject {
+            self.release(&object);
+        }
+        let news = self.router.applied(kind, object);
+        self.tell(news).await;
+    }
+
+    /// A deleted project waits for nothing on the hub: what its finalizers are about is in the clusters.
+    fn release(&self, project: &Object) {
+        if !mapping::is_distributed_project(&self.config.side, project) {
+            return;
+        }
+        if let Plan::Replace(released) = mapping::release(project) {
+            let (objects, key) = (self.objects.clone(), Key::of(Kind::AppProject, project));
+            self.tasks.spawn("release", async move {
+                // If it has changed meanwhile, the watch shows it again.
+                let outcome = objects.write(&key, Write::Replace(released)).await;
+                tracing::debug!(project = key.name, ?outcome, "a deleted project was let go");
+            });
+        }
+    }
+
+    pub(super) async fn tell(&self, news: Vec<News>) {
+        for News { agent, key, seen } in news {
+            if let Some(link) = self.links.get(&agent) {
+                // A connection that has ended has no use for it.
+                let _ = link.commands.send(Command::Seen(key, seen)).await;
+            }
+        }
+    }
+}
