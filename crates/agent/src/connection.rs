@@ -142,6 +142,7 @@ pub struct Dialer {
     clock: SharedClock,
     metrics: Metrics,
     state: watch::Sender<State>,
+    chance: Box<dyn Fn() -> f64 + Send + Sync>,
 }
 
 /// What a hub says when it is tried.
@@ -159,7 +160,15 @@ impl Dialer {
     /// Whoever connects through this network, with TLS unless there is none.
     pub fn new(config: Config, network: SharedNetwork, tls: Option<ClientTls>, clock: SharedClock) -> Self {
         let line = Line { config: Arc::new(config), network, tls };
-        Self { line, clock, metrics: Metrics::default(), state: watch::Sender::new(State::Connecting) }
+        let state = watch::Sender::new(State::Connecting);
+        Self { line, clock, metrics: Metrics::default(), state, chance: Box::new(rand::random) }
+    }
+
+    /// Draws the random part of waits from here, numbers from 0 to 1: a simulation repeats itself.
+    #[must_use]
+    pub fn with_chance(mut self, chance: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        self.chance = Box::new(chance);
+        self
     }
 
     /// Follows how the connection is doing.
@@ -247,7 +256,7 @@ pub async fn run(dialer: Dialer, on: mpsc::Sender<Opened>, tasks: Tasks) {
             backoff.reset();
             told = None;
         }
-        let wait = backoff.next(rand::random());
+        let wait = backoff.next((dialer.chance)());
         dialer.metrics.failed(&failure);
         // The same trouble again and again is said once.
         if told.replace(failure.label()) == Some(failure.label()) {

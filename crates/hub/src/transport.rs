@@ -106,8 +106,12 @@ pub struct Service {
 /// Accepts connections until the tasks are asked to stop.
 pub async fn serve(listener: Box<dyn Listener>, tls: Option<ServerTls>, service: Service, tasks: Tasks) {
     let places = Arc::new(Semaphore::new(service.config.connections_max));
+    let metrics = service.metrics.clone();
     let door = Arc::new(connection::Door::new(service, tls, tasks.clone()));
     loop {
+        if places.available_permits() == 0 {
+            metrics.full();
+        }
         let place = tokio::select! {
             () = tasks.cancelled() => return,
             place = Arc::clone(&places).acquire_owned() => place,

@@ -24,7 +24,7 @@ impl Backoff {
     pub(super) fn next(&mut self, share: f64) -> Duration {
         let longest = self.first.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.max);
         self.failures = self.failures.saturating_add(1);
-        longest.mul_f64(share.clamp(0.0, 1.0))
+        longest.mul_f64(if (0.0..=1.0).contains(&share) { share } else { 1.0 })
     }
 }
 

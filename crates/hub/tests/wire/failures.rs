@@ -125,19 +125,6 @@ async fn signs_of_life_are_answered_where_that_was_agreed() {
 }
 
 #[tokio::test]
-async fn an_agent_of_ours_is_answered_for_its_signs_of_life() {
-    let mut bed = Bed::start().await;
-    let mut config = bed.config();
-    config.heartbeat_interval = Some(Duration::from_millis(1));
-    let (stream, mut opened) = bed.pair("agent-a", config).await;
-    // Ten times as many as may stay unanswered.
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    stream.outgoing.send(event("down", "{}")).await.unwrap();
-    assert_eq!(within(opened.incoming.recv()).await.unwrap().unwrap(), event("down", "{}"));
-    assert!(!opened.close.is_cancelled());
-}
-
-#[tokio::test]
 async fn messages_that_are_too_large_end_their_stream_alone() {
     let mut setup = Setup::default();
     setup.config.message_bytes_max = 64 * 1024;
