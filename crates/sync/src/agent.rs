@@ -125,9 +125,15 @@ impl Side for Agent {
         }
     }
 
+    fn done_late(&mut self, core: &mut Core, now: Now, key: &Key) {
+        if self.is_managed() {
+            self.ask_for(core, now, key);
+        }
+    }
+
     fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
         let plan = self.plan_repair(key, core.store.get(key).map(AsRef::as_ref));
-        (!matches!(plan, Plan::Nothing)).then_some(Why::Repair)
+        (!core.is_behind(key) && !matches!(plan, Plan::Nothing)).then_some(Why::Repair)
     }
 
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {

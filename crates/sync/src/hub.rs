@@ -143,9 +143,15 @@ impl Side for Hub {
         }
     }
 
+    fn done_late(&mut self, core: &mut Core, now: Now, key: &Key) {
+        if self.is_autonomous() {
+            self.ask_for(core, now, key);
+        }
+    }
+
     fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
         let existing = core.store.get(key);
-        if !matches!(self.plan_repair(key, existing.map(AsRef::as_ref)), Plan::Nothing) {
+        if !core.is_behind(key) && !matches!(self.plan_repair(key, existing.map(AsRef::as_ref)), Plan::Nothing) {
             return Some(Why::Repair);
         }
         existing.filter(|_| self.is_known && managed::needs_stamp(key, existing)).map(|_| Why::Stamp)

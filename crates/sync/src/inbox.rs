@@ -55,6 +55,8 @@ pub enum Verdict {
 pub struct Done {
     /// The acknowledgement to send, if the stream it came on is still there.
     pub ack: Option<Event>,
+    /// Whether it came on an earlier stream than the one that is open: its sender may have compared in between.
+    pub is_late: bool,
     /// What to process next, of this or another lane.
     pub next: Option<(Lane, Event)>,
 }
@@ -168,6 +170,7 @@ impl Inbox {
         let current = self.lanes.get_mut(lane).and_then(|work| work.current.take());
         assert!(current.is_some(), "done with an event of a lane that is not at work");
         self.at_work -= 1;
+        let is_late = current.as_ref().is_some_and(|current| self.is_open && current.stream != self.stream);
         let ack = current.and_then(|current| self.finish(now, current, ack));
         match self.lanes.get(lane).and_then(|work| work.waiting.front()) {
             Some(first) => {
@@ -177,7 +180,7 @@ impl Inbox {
                 self.lanes.remove(lane);
             }
         }
-        Done { ack, next: self.start_next() }
+        Done { ack, is_late, next: self.start_next() }
     }
 
     /// Whether to stop reading the stream until something is done.

@@ -133,6 +133,8 @@ pub trait Side {
     fn changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change);
     /// A job ended.
     fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled);
+    /// A job ended that an event of an earlier stream had begun.
+    fn done_late(&mut self, core: &mut Core, now: Now, key: &Key);
     /// What is to be done about the object as it is now, if anything: asked when a job about it has ended.
     fn wants(&self, core: &Core, key: &Key) -> Option<Why>;
     /// A namespace that must be there before that write, and may be made.
@@ -261,6 +263,11 @@ impl Core {
     /// Whether a job about the object is under way.
     pub fn is_busy(&self, key: &Key) -> bool {
         self.works.has(key) || self.waiting.contains_key(key)
+    }
+
+    /// Whether the object is not as the peer wants it because that could not be done: what is remembered of it is old.
+    pub fn is_behind(&self, key: &Key) -> bool {
+        self.troubles.has(key, Matter::Desired)
     }
 
     /// Everything that could not be made right, and why.
@@ -446,7 +453,7 @@ impl<S: Side> Link<S> {
     /// An event that is not about an object: done at once.
     fn handle(&mut self, now: Now, lane: &Lane, event: &Event) {
         self.handle_once(now, event);
-        self.release(now, lane);
+        self.release(now, lane, None);
     }
 
     fn handle_once(&mut self, now: Now, event: &Event) {
@@ -476,10 +483,14 @@ impl<S: Side> Link<S> {
     }
 
     /// An event of that lane is done: it is acknowledged and what waited behind it begins.
-    fn release(&mut self, now: Now, lane: &Lane) {
+    fn release(&mut self, now: Now, lane: &Lane, key: Option<&Key>) {
         let mut lane = lane.clone();
+        let mut key = key;
         loop {
             let done = self.core.inbox.done(now, &lane, true);
+            if let Some(key) = key.take().filter(|_| done.is_late) {
+                self.side.done_late(&mut self.core, now, key);
+            }
             if let Some(ack) = done.ack {
                 self.core.outbox.push_untracked(ack);
             }
@@ -648,7 +659,7 @@ impl<S: Side> Link<S> {
             self.core.applied(&incoming.event, *settled == Settled::Written);
         }
         if let Why::Inbound(_) = &why {
-            self.release(now, &Lane::of(key));
+            self.release(now, &Lane::of(key), Some(key));
         }
         if let Some(incoming) = self.core.waiting.remove(key) {
             self.core.ready.push_front((key.clone(), incoming));

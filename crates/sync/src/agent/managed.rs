@@ -56,6 +56,10 @@ impl Agent {
             (Type::Delete, Some(object)) if object::is_deleting(&object) => {
                 self.ending.insert(key.clone());
             }
+            // The hub ended another one of that name; whether it still wants this one only it knows.
+            (Type::Delete, Some(object)) if is_copy(&object) => {
+                self.ask_for(core, now, key);
+            }
             (Type::Create | Type::SpecUpdate, Some(object)) if is_copy(&object) => {
                 if object::is_deleting(&object) {
                     self.ending.insert(key.clone());
@@ -112,7 +116,7 @@ impl Agent {
             (None, None) => {}
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
-        if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
+        if !core.is_busy(key) && !core.is_behind(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
             core.note(Note::Repaired { key: key.clone() });
             core.ask(key, Why::Repair);
         }

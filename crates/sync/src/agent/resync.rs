@@ -72,6 +72,19 @@ impl Agent {
         }
     }
 
+    /// Asks the hub whether a copy is as it should be.
+    pub(super) fn ask_for(&self, core: &mut Core, now: Now, key: &Key) {
+        let request = match core.store.get(key) {
+            Some(object) if is_copy(object) => self.request_update(key, object),
+            _ => {
+                let Key { kind, namespace, name } = key.clone();
+                let kind = kind.name().to_owned();
+                RequestUpdate { name, namespace, kind, uid: String::new(), checksum: Checksum(None) }
+            }
+        };
+        self.send_message(core, now, Type::RequestUpdate, write(&request));
+    }
+
     fn request_update(&self, key: &Key, object: &Object) -> RequestUpdate {
         RequestUpdate {
             name: key.name.clone(),

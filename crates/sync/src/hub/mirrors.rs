@@ -45,6 +45,10 @@ impl Hub {
                     self.mirrors.insert(key.clone(), Arc::new(mirror));
                 }
             }
+            // The agent ended another one of that name; whether it still has this one only it knows.
+            (Type::Delete, Some(object)) if is_another(incoming, object) => {
+                self.ask_for(core, now, key);
+            }
             (Type::Delete, _) => {
                 self.mirrors.remove(key);
             }
@@ -83,7 +87,7 @@ impl Hub {
             operation_changed(core, key, new);
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
-        if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
+        if !core.is_busy(key) && !core.is_behind(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
             core.note(Note::Repaired { key: key.clone() });
             core.ask(key, Why::Repair);
         }
@@ -98,8 +102,15 @@ impl Hub {
     }
 }
 
+/// Whether a deletion is of another source than the mirror's.
+fn is_another(incoming: &Incoming, mirror: &Value) -> bool {
+    let gone = object::uid(&incoming.body);
+    !gone.is_empty() && object::source_uid(mirror).is_some_and(|source| source != gone)
+}
+
 /// Whether someone asks for a refresh who did not before.
 fn wants_refresh(old: Option<&Value>, new: &Value) -> bool {
-    let asked = object::annotation(new, REFRESH);
-    asked.is_some() && asked != old.and_then(|old| object::annotation(old, REFRESH))
+    // Argo CD takes an empty refresh for one.
+    let asked = |object: &Value| object["metadata"]["annotations"][REFRESH].as_str().map(str::to_owned);
+    asked(new).is_some() && asked(new) != old.and_then(asked)
 }

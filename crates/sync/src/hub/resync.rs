@@ -67,6 +67,12 @@ impl Hub {
         }
     }
 
+    /// Asks the agent whether a mirror is as it should be.
+    pub(super) fn ask_for(&self, core: &mut Core, now: Now, key: &Key) {
+        let request = self.request_update(key, core.store.get(key));
+        self.send_message(core, now, Type::RequestUpdate, write(&request));
+    }
+
     fn request_update(&self, key: &Key, object: Option<&Object>) -> RequestUpdate {
         RequestUpdate {
             name: key.name.clone(),
@@ -139,8 +145,7 @@ impl Hub {
             (Mode::Autonomous, Type::ResponseSyncedResource) => {
                 let item: SyncedResource = read(&event.data)?;
                 let key = self.named(&item.kind, &item.namespace, &item.name)?;
-                let request = self.request_update(&key, core.store.get(&key));
-                self.send_message(core, now, Type::RequestUpdate, write(&request));
+                self.ask_for(core, now, &key);
                 Ok(())
             }
             (Mode::Autonomous, Type::RequestResourceResync) => {

@@ -78,6 +78,10 @@ impl Troubles {
         self.known.insert(id, Trouble { message, why, backoff, retry_at });
     }
 
+    pub(super) fn has(&self, key: &Key, matter: Matter) -> bool {
+        self.known.contains_key(&(key.clone(), matter))
+    }
+
     pub(super) fn remove(&mut self, key: &Key, matter: Matter) {
         self.known.remove(&(key.clone(), matter));
     }

@@ -90,7 +90,12 @@ pub fn mirror_application(
         set_field(&mut wanted, "spec", mirror.get("spec").cloned());
         set_field(&mut wanted, "status", mirror.get("status").filter(|status| !status.is_null()).cloned());
         set_refresh(&mut wanted, incoming);
-        operation::merge(&mut wanted, existing, incoming, operation_delivered);
+        if object::source_uid(existing) == Some(object::uid(incoming)) {
+            operation::merge(&mut wanted, existing, incoming, operation_delivered);
+        } else {
+            // What was asked of the one before was not asked of this one.
+            operation::adopt(&mut wanted, incoming);
+        }
         wanted
     })
 }

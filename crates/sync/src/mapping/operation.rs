@@ -153,14 +153,22 @@ pub(super) fn merge(wanted: &mut Value, existing: &Value, incoming: &Value, deli
     {
         return;
     }
-    if is_set(theirs) {
-        set(wanted, theirs.clone(), ours.as_deref().unwrap_or(FROM_AGENT));
-    } else {
-        if let Value::Object(fields) = wanted {
-            fields.remove("operation");
-        }
-        object::remove_annotation(wanted, OPERATION_ID);
+    match ours {
+        Some(id) if is_set(theirs) => set(wanted, theirs.clone(), &id),
+        _ => adopt(wanted, incoming),
     }
+}
+
+/// Writes what the agent says about its operation on the hub's object, whatever is there.
+pub(super) fn adopt(wanted: &mut Value, incoming: &Value) {
+    let theirs = &incoming["operation"];
+    if is_set(theirs) {
+        return set(wanted, theirs.clone(), FROM_AGENT);
+    }
+    if let Value::Object(fields) = wanted {
+        fields.remove("operation");
+    }
+    object::remove_annotation(wanted, OPERATION_ID);
 }
 
 /// Puts an operation and its id into an Application.
