@@ -6,6 +6,7 @@ mod apply;
 mod completions;
 mod config;
 mod delete;
+mod doctor;
 mod get;
 mod hub;
 mod jwt;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Jwt(jwt::Jwt),
     #[command(subcommand)]
     Pki(pki::Pki),
+    Doctor(doctor::Doctor),
     #[command(subcommand)]
     Config(config::Config),
     Version(version::Version),
@@ -62,6 +64,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Agent(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
+        Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
         Command::Get(command) => block_on(global, command.run()),
         Command::Delete(command) => block_on(global, command.run()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA512};
@@ -168,7 +168,10 @@ impl Tokens {
 
     /// SHA-256 of the public half of the key, in hexadecimal: the same key has the same wherever it is kept.
     pub fn fingerprint(&self) -> String {
-        Sha256::digest(self.signing.public_key().as_ref()).iter().map(|byte| format!("{byte:02X}")).collect()
+        let der: Result<PublicKeyX509Der<'_>, _> = self.signing.public_key().as_der();
+        // A key that signs can be written down.
+        let bytes = der.map(|der| der.as_ref().to_vec()).unwrap_or_default();
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// A token for an agent's calls.

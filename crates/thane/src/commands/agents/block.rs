@@ -1,7 +1,6 @@
 //! `thane agents block` and `thane agents unblock`.
 
 use clap::Args;
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use thane_api::code;
 use thane_runtime::{Clock, SystemClock};
@@ -50,7 +49,8 @@ impl Block {
             let message = format!("no certificate of agent {} is known here", self.name);
             return Err(Failure::new(code::AGENT_UNKNOWN, message).with_hint("name one with --fingerprint"));
         }
-        add(&objects, &self.name, &fingerprints, SystemClock::new().now()).await?;
+        let note = format!("{}, blocked at {}", self.name, SystemClock::new().now());
+        add(&objects, &note, &fingerprints).await?;
         let report = json!({"agent": self.name, "blocked": fingerprints});
         self.common.report(&report, &format!("blocked {} certificates of agent {}", fingerprints.len(), self.name))
     }
@@ -94,14 +94,8 @@ async fn known(objects: &Objects<'_>, agent: &str) -> Result<Vec<String>, Failur
 }
 
 /// Puts certificates on the list, with a note whose they are.
-pub(super) async fn add(
-    objects: &Objects<'_>,
-    agent: &str,
-    fingerprints: &[String],
-    now: Timestamp,
-) -> Result<(), Failure> {
-    let note = format!("{agent}, blocked at {now}");
-    let data: Map<String, Value> = fingerprints.iter().map(|mark| (mark.clone(), note.as_str().into())).collect();
+pub(super) async fn add(objects: &Objects<'_>, note: &str, fingerprints: &[String]) -> Result<(), Failure> {
+    let data: Map<String, Value> = fingerprints.iter().map(|mark| (mark.clone(), note.into())).collect();
     let path = objects.path("configmaps", BLOCKLIST);
     if objects.get(&path).await?.is_some() {
         return objects.merge(&path, &json!({"data": data})).await.map(|_| ());
@@ -111,8 +105,9 @@ pub(super) async fn add(
     objects.create(&format!("/api/v1/namespaces/{}/configmaps", objects.namespace()), &list).await.map(|_| ())
 }
 
+/// Certificates that others took the place of are not believed again.
 fn is_about(note: &str, agent: &str) -> bool {
-    note.split(',').next() == Some(agent)
+    note.strip_prefix(agent).is_some_and(|rest| rest.starts_with(", blocked"))
 }
 
 /// A fingerprint as the list has it, however it was written.
@@ -138,5 +133,6 @@ mod tests {
             assert!(normal(bad).is_err(), "{bad}");
         }
         assert!(is_about("blue, blocked at x", "blue") && !is_about("blue-2, blocked", "blue"));
+        assert!(!is_about("blue, replaced at x", "blue"));
     }
 }

@@ -57,7 +57,7 @@ impl Rotate {
             // Its own is replaced only where its cluster could be reached.
             let own = seen.as_ref().and_then(|seen| seen["status"]["fingerprint"].as_str()).filter(|_| agent.is_some());
             blocked.extend(own.map(str::to_owned));
-            add(&objects, &self.name, &blocked, now).await?;
+            add(&objects, &format!("{}, replaced at {now}", self.name), &blocked).await?;
         }
         let report = json!({
             "agent": self.name, "certificate": given.as_ref().map(super::fingerprint), "blocked": blocked,
