@@ -42,6 +42,10 @@ test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make
 	$(CARGO) build --locked --package thane
 	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests -- --nocapture
 
+.PHONY: sim
+sim: ## the protocol in simulation; SEEDS=10000 for more
+	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
+
 .PHONY: bench
 bench: build ## side by side with kube-apiserver and etcd; run `make peers` first
 	$(CARGO) run --release --locked --package thane-testkit --example bench -- target/release/thane $(BENCH)

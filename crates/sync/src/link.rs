@@ -225,7 +225,8 @@ impl Core {
 
     /// Sends an event, unless there is no room or the peer will be compared with anyway.
     pub fn push(&mut self, now: Now, mut outgoing: Outgoing) {
-        if self.fresh && self.peer.is_none() {
+        // What waits already must not outlive what was to follow it.
+        if self.fresh && self.peer.is_none() && !self.outbox.is_lane_busy(&outgoing.lane) {
             return;
         }
         let trace = self.trace();
@@ -364,6 +365,15 @@ impl<S: Side> Link<S> {
         }
         for (key, object) in listed {
             self.seen(now, &key, Seen::Applied(object));
+        }
+    }
+
+    /// Everything of a kind was listed, at that version: what is known and not in it is gone.
+    pub fn listed(&mut self, now: Now, kind: Kind, list_version: u64, is_there: impl Fn(&Key) -> bool) {
+        let all = self.core.store.iter().filter(|(key, _)| key.kind == kind && !is_there(key));
+        let gone: Vec<Key> = all.map(|(key, _)| key.clone()).collect();
+        for key in gone {
+            self.seen(now, &key, Seen::Gone(Some(list_version)));
         }
     }
 
@@ -572,6 +582,12 @@ impl<S: Side> Link<S> {
             // A deletion takes along what others had changed before.
             Outcome::Written(object) if ended.is_delete => {
                 self.take(now, &key, Seen::Applied(object));
+                self.after_write(now, &key, ended.continues);
+            }
+            // With its last finalizer it was gone.
+            Outcome::Written(object) if object::is_deleting(&object) && !object::is_held(&object) => {
+                self.core.store.see(&key, Seen::Applied(object));
+                self.core.store.end(&key);
                 self.after_write(now, &key, ended.continues);
             }
             Outcome::Written(object) => {

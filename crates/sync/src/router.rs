@@ -246,3 +246,6 @@ fn at_version(news: Vec<News>, ended: &Key, version: Option<u64>) -> Vec<News> {
     };
     news.into_iter().map(stamped).collect()
 }
+
+#[cfg(test)]
+mod tests;

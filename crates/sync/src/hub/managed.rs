@@ -58,7 +58,10 @@ impl Hub {
     ) {
         match (&incoming.event.kind, settled) {
             (Type::Delete, Settled::Written) => {
-                self.ended.insert(key.clone());
+                // Once it is gone, which a watch is still to tell, nothing more is said about it.
+                if core.store.get(key).is_some() {
+                    self.ended.insert(key.clone());
+                }
             }
             // The agent has lost what the hub still wants it to have.
             (Type::Delete, Settled::Unchanged) => {

@@ -202,10 +202,10 @@ impl Hub {
             return;
         }
         core.note(Note::Compare { reason: "digest" });
-        self.resend_operations(core, now);
         for message in ours.messages(&theirs.digest) {
             self.send_message(core, now, Type::DigestItems, write::<DigestItems>(&message));
         }
+        self.resend_operations(core, now);
     }
 
     fn inventory(&self, core: &Core) -> Inventory {

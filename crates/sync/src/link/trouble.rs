@@ -121,3 +121,71 @@ impl Troubles {
         self.known.iter().map(|((key, _), trouble)| (key, trouble.message.as_str()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::Value;
+    use thane_api::event::{Event, Target};
+
+    use super::*;
+    use crate::link::Incoming;
+    use crate::object::Kind;
+
+    fn now(seconds: u64) -> Now {
+        Now { monotonic: Duration::from_secs(seconds), wall: jiff::Timestamp::UNIX_EPOCH }
+    }
+
+    fn key() -> Key {
+        Key { kind: Kind::Application, namespace: "n".into(), name: "a".into() }
+    }
+
+    fn inbound(kind: Type) -> Why {
+        let event = Event {
+            target: Target::Application,
+            kind,
+            resource_id: "r".into(),
+            event_id: "e".into(),
+            subject: None,
+            data: Bytes::new(),
+            extensions: BTreeMap::new(),
+        };
+        Why::Inbound(Box::new(Incoming { event, body: Value::Null }))
+    }
+
+    #[test]
+    fn news_make_only_troubles_of_their_own_matter_pointless() {
+        use Matter::{Desired, Observed, Operation, Termination};
+        for (kind, left) in [
+            (Type::SpecUpdate, vec![Observed, Operation, Termination]),
+            (Type::StatusUpdate, vec![Desired, Operation, Termination]),
+            (Type::SetOperation, vec![Desired, Observed]),
+            (Type::TerminateOperation, vec![Desired, Observed, Operation]),
+            (Type::Delete, vec![]),
+        ] {
+            let mut troubles = Troubles::default();
+            for of in [Type::Create, Type::StatusUpdate, Type::SetOperation, Type::TerminateOperation] {
+                troubles.add(now(0), &key(), inbound(of), Class::Permanent, "no".into());
+            }
+            troubles.supersede(&key(), &kind);
+            let kept: Vec<Matter> = troubles.known.keys().map(|(_, matter)| *matter).collect();
+            assert_eq!(kept, left, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn one_job_at_a_time_is_tried_again_and_none_while_another_is_under_way() {
+        let mut troubles = Troubles::default();
+        troubles.add(now(0), &key(), Why::Stamp, Class::Temporary, "no".into());
+        troubles.add(now(0), &key(), inbound(Type::SetOperation), Class::Temporary, "no".into());
+        assert!(troubles.due(now(1), |_| true).is_empty());
+        assert!(troubles.next_due().is_some_and(|at| at > now(1).monotonic), "it does not ask again at once");
+        let due = troubles.due(now(2), |_| false);
+        assert!(matches!(due.as_slice(), [(_, Why::Retry(_))]), "{due:?}");
+        assert_eq!(troubles.due(now(4), |_| false), [(key(), Why::Stamp)]);
+        assert_eq!(troubles.next_due(), Some(Duration::MAX), "both are under way");
+        troubles.remove(&key(), Matter::Stamp);
+        troubles.remove(&key(), Matter::Operation);
+        assert_eq!(troubles.iter().count(), 0);
+    }
+}

@@ -250,6 +250,32 @@ pub fn is_running(app: &Value) -> bool {
         && same(&app["status"]["operationState"]["operation"], &app["operation"])
 }
 
+/// Hub: whether what the agent reports has begun since the hub last heard and is what the hub's object asks for. For
+/// agents that do not tell ids; they write out fields that are empty.
+pub fn shows_run(existing: &Value, incoming: &Value) -> bool {
+    let (before, after) = (&existing["status"]["operationState"], &incoming["status"]["operationState"]);
+    is_set(&existing["operation"])
+        && before["startedAt"] != after["startedAt"]
+        && without_empty(&after["operation"]) == without_empty(&existing["operation"])
+}
+
+/// A value without fields that say nothing.
+fn without_empty(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().map(|(name, value)| (name.clone(), without_empty(value)));
+            let says_nothing = |value: &Value| {
+                value.is_null()
+                    || value.as_object().is_some_and(serde_json::Map::is_empty)
+                    || value.as_array().is_some_and(Vec::is_empty)
+            };
+            Value::Object(kept.filter(|(_, value)| !says_nothing(value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_empty).collect()),
+        other => other.clone(),
+    }
+}
+
 fn derived_id(app: &Value) -> String {
     let mut hash = Sha256::new();
     for part in [

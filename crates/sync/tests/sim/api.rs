@@ -9,32 +9,32 @@ use thane_sync::store::Seen;
 use thane_sync::work::{Outcome, Write};
 
 #[derive(Debug, Default)]
-pub struct Api {
+pub(crate) struct Api {
     name: String,
-    pub objects: BTreeMap<Key, Object>,
-    pub version: u64,
+    pub(crate) objects: BTreeMap<Key, Object>,
+    pub(crate) version: u64,
     uids: u64,
     /// What its watch has not told yet.
-    pub unseen: VecDeque<(Key, Seen)>,
+    pub(crate) unseen: VecDeque<(Key, Seen)>,
 }
 
 /// Fields of the metadata that only the API writes.
 const SERVERS: [&str; 4] = ["uid", "creationTimestamp", "deletionTimestamp", "generation"];
 
 impl Api {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), version: 100, ..Self::default() }
     }
 
-    pub fn get(&self, key: &Key) -> Option<&Object> {
+    pub(crate) fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
     }
 
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Object)> {
+    pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Object)> {
         self.objects.iter().filter(move |(key, _)| key.kind == kind)
     }
 
-    pub fn create(&mut self, kind: Kind, mut object: Value) -> Result<Object, Object> {
+    pub(crate) fn create(&mut self, kind: Kind, mut object: Value) -> Result<Object, Object> {
         let key = Key::of(kind, &object);
         if let Some(existing) = self.objects.get(&key) {
             return Err(Arc::clone(existing));
@@ -50,7 +50,7 @@ impl Api {
     }
 
     /// Writes over an object; what is there instead if it is not the one that was meant.
-    pub fn replace(&mut self, key: &Key, mut object: Value) -> Result<Object, Option<Object>> {
+    pub(crate) fn replace(&mut self, key: &Key, mut object: Value) -> Result<Object, Option<Object>> {
         let Some(existing) = self.objects.get(key).cloned() else { return Err(None) };
         let said = |field: &str| object["metadata"][field].as_str().filter(|text| !text.is_empty());
         let differs = |field: &str| said(field).is_some_and(|text| Some(text) != existing["metadata"][field].as_str());
@@ -77,7 +77,7 @@ impl Api {
     }
 
     /// Deletes an object of that uid: none if it is gone, the object if something holds it.
-    pub fn delete(&mut self, key: &Key, uid: Option<&str>) -> Result<Option<Object>, Option<Object>> {
+    pub(crate) fn delete(&mut self, key: &Key, uid: Option<&str>) -> Result<Option<Object>, Option<Object>> {
         let Some(existing) = self.objects.get(key).cloned() else { return Err(None) };
         if uid.is_some_and(|uid| existing["metadata"]["uid"] != uid) {
             return Err(Some(existing));
@@ -96,7 +96,7 @@ impl Api {
     }
 
     /// What someone does who reads, changes and writes at once.
-    pub fn edit(&mut self, key: &Key, edit: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&mut self, key: &Key, edit: impl FnOnce(&mut Value)) {
         if let Some(existing) = self.objects.get(key) {
             let mut object = (**existing).clone();
             edit(&mut object);
@@ -105,7 +105,7 @@ impl Api {
     }
 
     /// Carries out a planned write, as a client of an API does.
-    pub fn write(&mut self, key: &Key, write: &Write) -> Outcome {
+    pub(crate) fn write(&mut self, key: &Key, write: &Write) -> Outcome {
         match write {
             Write::Create(object) => match self.create(key.kind, object.clone()) {
                 Ok(object) => Outcome::Written(object),

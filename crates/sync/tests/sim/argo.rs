@@ -6,7 +6,7 @@ use thane_sync::object::{self, Key, Kind, REFRESH, metadata_mut, remove_annotati
 use crate::world::{Happening, World};
 
 impl World {
-    pub fn argo(&mut self, agent: usize) {
+    pub(crate) fn argo(&mut self, agent: usize) {
         let delay = if self.healed { self.rng.between(300, 900) } else { self.rng.between(50, 1_500) };
         self.at(delay, Happening::Argo(agent));
         let apps: Vec<Key> = self.agents[agent].api.of_kind(Kind::Application).map(|(key, _)| key.clone()).collect();
@@ -77,7 +77,8 @@ impl World {
         let id = state["operation"]["sync"]["revision"].as_str().unwrap_or_default().to_owned();
         let phase = if state["phase"] == "Terminating" { "Failed" } else { "Succeeded" };
         let is_endless = id.starts_with("endless") && phase == "Succeeded";
-        let is_unheard = self.ledger.asked.get(&id).is_some_and(|asked| asked.terminated);
+        let source = object::origin_uid(&app);
+        let is_unheard = self.ledger.asked.get(&id).is_some_and(|asked| asked.terminated && asked.source == source);
         if is_endless && (!self.healed || is_unheard) || !self.rng.percent(30) {
             return;
         }

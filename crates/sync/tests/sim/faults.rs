@@ -14,13 +14,15 @@ use thane_sync::work::{Failure, Outcome};
 use crate::world::{End, Happening, HubProcess, NAMESPACE, Site, World};
 
 impl World {
-    pub fn failure(&mut self, is_applied: bool) -> Outcome {
-        let class = if !is_applied && self.rng.percent(10) { Class::Permanent } else { Class::Temporary };
+    pub(crate) fn failure(&mut self, is_applied: bool) -> Outcome {
+        // What was acknowledged and then lost with a process only our own way to compare finds again.
+        let is_exact = self.setting.digest && !self.setting.versions_change;
+        let class = if is_exact && !is_applied && self.rng.percent(10) { Class::Permanent } else { Class::Temporary };
         Outcome::Failed(Failure { class, message: if is_applied { "no answer" } else { "refused" }.to_owned() })
     }
 
     /// Something a watch saw reaches the process that watches.
-    pub fn tell(&mut self, site: Site, key: &Key, seen: Seen) {
+    pub(crate) fn tell(&mut self, site: Site, key: &Key, seen: Seen) {
         let now = self.time();
         match site {
             Site::Hub => {
@@ -67,12 +69,19 @@ impl World {
         for key in known.iter().filter(|key| !listed.contains_key(key)) {
             self.tell(site, key, Seen::Gone(Some(version)));
         }
+        // A link may know of objects by answers that the watch had not told of.
+        let now = self.time();
+        for link in self.hub.iter_mut().filter(|_| site == Site::Hub).flat_map(|hub| &mut hub.links) {
+            for kind in Kind::ALL {
+                link.listed(now, kind, version, |key| listed.contains_key(key));
+            }
+        }
         for (key, object) in &listed {
             self.tell(site, key, Seen::Applied(Arc::clone(object)));
         }
     }
 
-    pub fn start(&mut self, site: Site) {
+    pub(crate) fn start(&mut self, site: Site) {
         self.log("start", format_args!("{site:?}"));
         self.api(site).unseen.clear();
         let objects = self.api(site).objects.clone();
@@ -114,7 +123,7 @@ impl World {
         }
     }
 
-    pub fn dial(&mut self, agent: usize) -> Result<(), String> {
+    pub(crate) fn dial(&mut self, agent: usize) -> Result<(), String> {
         let delay = self.rng.between(200, 2_000);
         self.at(delay, Happening::Dial(agent));
         let node = &self.agents[agent];
@@ -151,7 +160,7 @@ impl World {
         Peer { capabilities }
     }
 
-    pub fn opened(&mut self, agent: usize, id: u64) -> Result<(), String> {
+    pub(crate) fn opened(&mut self, agent: usize, id: u64) -> Result<(), String> {
         if self.agents[agent].opening == Some(id) {
             self.agents[agent].opening = None;
         }
@@ -168,7 +177,7 @@ impl World {
         self.pump(End::Agent(agent))
     }
 
-    pub fn notice(&mut self, end: End, id: u64) -> Result<(), String> {
+    pub(crate) fn notice(&mut self, end: End, id: u64) -> Result<(), String> {
         let now = self.time();
         let node = &mut self.agents[end.agent()];
         let slot = if matches!(end, End::Hub(_)) { &mut node.hub_end } else { &mut node.agent_end };
@@ -196,7 +205,7 @@ impl World {
         }
     }
 
-    pub fn fault(&mut self) -> Result<(), String> {
+    pub(crate) fn fault(&mut self) -> Result<(), String> {
         let Some(every) = self.setting.faults.filter(|_| !self.healed) else { return Ok(()) };
         let delay = self.rng.between(1, every * 2);
         self.at(delay, Happening::Fault);
@@ -257,7 +266,7 @@ impl World {
         self.at(delay, Happening::Start(site));
     }
 
-    pub fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.log("heal", format_args!(""));
         self.healed = true;
     }

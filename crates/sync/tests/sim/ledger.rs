@@ -12,59 +12,59 @@ use crate::world::{End, NAMESPACE, Site, World};
 
 /// An operation that someone asked for.
 #[derive(Debug)]
-pub struct Asked {
-    pub agent: usize,
-    pub name: String,
+pub(crate) struct Asked {
+    pub(crate) agent: usize,
+    pub(crate) name: String,
     /// The uid of the Application it is for.
-    pub source: String,
+    pub(crate) source: String,
     /// Whether something happened since that may end it, or start it again.
-    pub is_void: bool,
-    pub terminated: bool,
+    pub(crate) is_void: bool,
+    pub(crate) terminated: bool,
 }
 
 #[derive(Debug, Default)]
-pub struct Ledger {
-    pub violation: Option<String>,
-    pub asked: BTreeMap<String, Asked>,
+pub(crate) struct Ledger {
+    pub(crate) violation: Option<String>,
+    pub(crate) asked: BTreeMap<String, Asked>,
     starts: BTreeMap<String, u32>,
     /// Whose Application has that uid.
-    pub owners: BTreeMap<String, usize>,
+    pub(crate) owners: BTreeMap<String, usize>,
     /// The newest revision written to a site of the object of a uid.
     newest: BTreeMap<(Site, String), i64>,
     /// The newest status written to the hub of the object of a uid.
     observed: BTreeMap<String, i64>,
     counter: u64,
     /// Events sent, but for acknowledgements, by what they say.
-    pub sent: BTreeMap<String, u64>,
+    pub(crate) sent: BTreeMap<String, u64>,
 }
 
 impl Ledger {
-    pub fn revision(&mut self) -> String {
+    pub(crate) fn revision(&mut self) -> String {
         self.counter += 1;
         self.counter.to_string()
     }
 
-    pub fn tick(&mut self) -> u64 {
+    pub(crate) fn tick(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 
-    pub fn sent(&mut self, event: &Event) {
+    pub(crate) fn sent(&mut self, event: &Event) {
         if event.target != Target::Processed {
             *self.sent.entry(event.kind.as_str().into_owned()).or_default() += 1;
         }
     }
 
-    pub fn void(&mut self, agent: usize, name: &str) {
+    pub(crate) fn void(&mut self, agent: usize, name: &str) {
         for asked in self.asked.values_mut().filter(|asked| asked.agent == agent && asked.name == name) {
             asked.is_void = true;
         }
     }
 
-    pub fn started(&mut self, id: &str) {
+    pub(crate) fn started(&mut self, id: &str) {
         let starts = self.starts.entry(id.to_owned()).or_default();
         *starts += 1;
-        let is_void = self.asked.get(id).is_some_and(|asked| asked.is_void);
+        let is_void = self.asked.get(id).is_none_or(|asked| asked.is_void);
         if *starts > 1 && !is_void {
             self.violation = Some(format!("operation {id} started {starts} times"));
         }
@@ -73,7 +73,7 @@ impl Ledger {
 
 impl World {
     /// What a link may write.
-    pub fn check_write(&mut self, end: End, key: &Key, write: &Write) {
+    pub(crate) fn check_write(&mut self, end: End, key: &Key, write: &Write) {
         let agent = end.agent();
         let node = &self.agents[agent];
         let is_theirs = match (end, key.kind) {
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// Why both sides are not in step, if they are not.
-    pub fn difference(&self) -> Option<String> {
+    pub(crate) fn difference(&self) -> Option<String> {
         let hub = self.hub.as_ref()?;
         for (number, node) in self.agents.iter().enumerate() {
             let Some(link) = &node.link else { return Some(format!("agent {number} is not there")) };
@@ -224,7 +224,7 @@ impl World {
     }
 
     /// Operations that were neither run nor ended as asked.
-    pub fn lost_operation(&self) -> Option<String> {
+    pub(crate) fn lost_operation(&self) -> Option<String> {
         for (id, asked) in self.ledger.asked.iter().filter(|(_, asked)| !asked.is_void) {
             let node = &self.agents[asked.agent];
             let key = Key { kind: Kind::Application, namespace: NAMESPACE.into(), name: asked.name.clone() };

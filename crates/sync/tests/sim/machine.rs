@@ -9,7 +9,7 @@ use thane_sync::object::Key;
 use thane_sync::store::Seen;
 use thane_sync::work::{Outcome, Ticket};
 
-pub trait Machine {
+pub(crate) trait Machine {
     fn core(&self) -> &Core;
     fn seen(&mut self, now: Now, key: &Key, seen: Seen);
     fn received(&mut self, now: Now, event: Event);

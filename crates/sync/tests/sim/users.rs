@@ -13,7 +13,7 @@ const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 const PROJECTS: [&str; 3] = ["default", "team", "web"];
 
 impl World {
-    pub fn users(&mut self) {
+    pub(crate) fn users(&mut self) {
         if self.healed {
             return;
         }

@@ -24,34 +24,34 @@ use crate::trace::Trace;
 
 /// One end of a connection, by the agent's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub(crate) enum End {
     Hub(usize),
     Agent(usize),
 }
 
 /// One API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Site {
+pub(crate) enum Site {
     Hub,
     Agent(usize),
 }
 
 impl End {
-    pub fn site(self) -> Site {
+    pub(crate) fn site(self) -> Site {
         match self {
             Self::Hub(_) => Site::Hub,
             Self::Agent(agent) => Site::Agent(agent),
         }
     }
 
-    pub fn agent(self) -> usize {
+    pub(crate) fn agent(self) -> usize {
         let (Self::Hub(agent) | Self::Agent(agent)) = self;
         agent
     }
 }
 
 #[derive(Debug)]
-pub enum Happening {
+pub(crate) enum Happening {
     Watch(Site),
     Write(End, u64, Ticket, Key, Box<Write>),
     Answer(End, u64, Ticket, Box<Outcome>),
@@ -68,63 +68,63 @@ pub enum Happening {
     Heal,
 }
 
-pub struct HubProcess {
-    pub router: Router,
-    pub links: Vec<HubLink>,
+pub(crate) struct HubProcess {
+    pub(crate) router: Router,
+    pub(crate) links: Vec<HubLink>,
 }
 
-pub struct AgentNode {
-    pub name: String,
-    pub mode: Mode,
-    pub api: Api,
-    pub link: Option<AgentLink>,
-    pub epoch: u64,
+pub(crate) struct AgentNode {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) api: Api,
+    pub(crate) link: Option<AgentLink>,
+    pub(crate) epoch: u64,
     /// Whether this process, and the hub's, compare by digest.
-    pub digest: bool,
-    pub partitioned_until: u64,
-    pub hub_end: Option<u64>,
-    pub agent_end: Option<u64>,
-    pub opening: Option<u64>,
+    pub(crate) digest: bool,
+    pub(crate) partitioned_until: u64,
+    pub(crate) hub_end: Option<u64>,
+    pub(crate) agent_end: Option<u64>,
+    pub(crate) opening: Option<u64>,
 }
 
-pub struct Conn {
-    pub to_hub: VecDeque<Event>,
-    pub to_agent: VecDeque<Event>,
+pub(crate) struct Conn {
+    pub(crate) to_hub: VecDeque<Event>,
+    pub(crate) to_agent: VecDeque<Event>,
     last_to_hub: u64,
     last_to_agent: u64,
-    pub capacity: usize,
-    pub latency: u64,
+    pub(crate) capacity: usize,
+    pub(crate) latency: u64,
 }
 
-pub struct World {
-    pub seed: u64,
-    pub rng: Rng,
-    pub setting: Setting,
-    pub now: u64,
-    pub wall_shift: i64,
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) setting: Setting,
+    pub(crate) now: u64,
+    pub(crate) wall_shift: i64,
     order: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     wakes: BTreeMap<End, u64>,
-    pub side: Arc<HubSide>,
-    pub hub_api: Api,
-    pub hub: Option<HubProcess>,
-    pub hub_epoch: u64,
-    pub agents: Vec<AgentNode>,
-    pub conns: BTreeMap<u64, Conn>,
-    pub conn_ids: u64,
-    pub healed: bool,
-    pub trace: Trace,
-    pub ledger: Ledger,
+    pub(crate) side: Arc<HubSide>,
+    pub(crate) hub_api: Api,
+    pub(crate) hub: Option<HubProcess>,
+    pub(crate) hub_epoch: u64,
+    pub(crate) agents: Vec<AgentNode>,
+    pub(crate) conns: BTreeMap<u64, Conn>,
+    pub(crate) conn_ids: u64,
+    pub(crate) healed: bool,
+    pub(crate) trace: Trace,
+    pub(crate) ledger: Ledger,
     /// Wakes in the current simulated second, to find a loop that never sleeps.
     wakes_in: (u64, u32),
     last_watch: BTreeMap<Site, u64>,
 }
 
-pub const NAMESPACE: &str = "argocd";
+pub(crate) const NAMESPACE: &str = "argocd";
 const WALL: i64 = 1_767_225_600_000;
 
 impl World {
-    pub fn new(seed: u64, is_traced: bool) -> Self {
+    pub(crate) fn new(seed: u64, is_traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let setting = Setting::random(&mut rng);
         let agents = setting.agents.iter().map(|(name, mode)| AgentNode {
@@ -174,12 +174,12 @@ impl World {
         world
     }
 
-    pub fn at(&mut self, delay: u64, happening: Happening) {
+    pub(crate) fn at(&mut self, delay: u64, happening: Happening) {
         self.order += 1;
         self.queue.insert((self.now + delay, self.order), happening);
     }
 
-    pub fn time(&self) -> Now {
+    pub(crate) fn time(&self) -> Now {
         let wall = WALL + i64::try_from(self.now).expect("a short run") + self.wall_shift;
         Now {
             monotonic: Duration::from_millis(self.now),
@@ -187,14 +187,14 @@ impl World {
         }
     }
 
-    pub fn api(&mut self, site: Site) -> &mut Api {
+    pub(crate) fn api(&mut self, site: Site) -> &mut Api {
         match site {
             Site::Hub => &mut self.hub_api,
             Site::Agent(agent) => &mut self.agents[agent].api,
         }
     }
 
-    pub fn machine(&mut self, end: End) -> Option<&mut dyn Machine> {
+    pub(crate) fn machine(&mut self, end: End) -> Option<&mut dyn Machine> {
         match end {
             End::Hub(agent) => self.hub.as_mut().map(|hub| &mut hub.links[agent] as &mut dyn Machine),
             End::Agent(agent) => self.agents[agent].link.as_mut().map(|link| link as &mut dyn Machine),
@@ -208,12 +208,12 @@ impl World {
         }
     }
 
-    pub fn log(&mut self, what: &str, text: std::fmt::Arguments<'_>) {
+    pub(crate) fn log(&mut self, what: &str, text: std::fmt::Arguments<'_>) {
         self.trace.line(self.now, what, text);
     }
 
     /// Runs everything up to that time.
-    pub fn run_until(&mut self, until: u64) -> Result<(), String> {
+    pub(crate) fn run_until(&mut self, until: u64) -> Result<(), String> {
         while let Some(entry) = self.queue.first_entry() {
             if entry.key().0 > until {
                 break;
@@ -259,7 +259,7 @@ impl World {
     }
 
     /// Whatever changed on an API is told to its watch, a little later and in order.
-    pub fn watches_follow(&mut self) {
+    pub(crate) fn watches_follow(&mut self) {
         let sites: Vec<Site> = std::iter::once(Site::Hub).chain((0..self.agents.len()).map(Site::Agent)).collect();
         for site in sites {
             if self.api(site).unseen.is_empty() || self.last_watch.get(&site).is_some_and(|at| *at > self.now) {
@@ -334,7 +334,7 @@ impl World {
         self.pump(end)
     }
 
-    pub fn pump_all(&mut self) -> Result<(), String> {
+    pub(crate) fn pump_all(&mut self) -> Result<(), String> {
         for agent in 0..self.agents.len() {
             self.pump(End::Hub(agent))?;
             self.pump(End::Agent(agent))?;
@@ -343,7 +343,7 @@ impl World {
     }
 
     /// Does what a link wants done.
-    pub fn pump(&mut self, end: End) -> Result<(), String> {
+    pub(crate) fn pump(&mut self, end: End) -> Result<(), String> {
         let now = self.time();
         let epoch = self.epoch(end);
         let Some(machine) = self.machine(end) else { return Ok(()) };
@@ -451,7 +451,7 @@ impl World {
         self.pump(other(end))
     }
 
-    pub fn open_conn(&mut self) -> u64 {
+    pub(crate) fn open_conn(&mut self) -> u64 {
         self.conn_ids += 1;
         let latency = if self.healed { self.rng.between(1, 20) } else { self.rng.between(1, self.setting.latency) };
         let conn = Conn {
@@ -467,7 +467,7 @@ impl World {
     }
 }
 
-pub fn other(end: End) -> End {
+pub(crate) fn other(end: End) -> End {
     match end {
         End::Hub(agent) => End::Agent(agent),
         End::Agent(agent) => End::Hub(agent),
