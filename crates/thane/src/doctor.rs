@@ -125,6 +125,7 @@ pub(crate) async fn examine(hub: &HubConnection, agent: &AgentConnection, addres
     if let Some(side) = &hubs {
         pair::examine(side, &credentials, &mut report).await;
     }
-    dial::examine(address, &credentials, &mut report).await;
+    let namespace = agents.as_ref().map(|side| side.objects().namespace().to_owned()).unwrap_or_default();
+    dial::examine(address, namespace, &credentials, &mut report).await;
     report
 }

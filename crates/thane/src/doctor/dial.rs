@@ -12,7 +12,12 @@ use super::{Address, Report, State};
 const OF: &str = "pair";
 const CHECK: &str = "call";
 
-pub(super) async fn examine(address: Option<&Address>, credentials: &Credentials, report: &mut Report) {
+pub(super) async fn examine(
+    address: Option<&Address>,
+    namespace: String,
+    credentials: &Credentials,
+    report: &mut Report,
+) {
     let Some(address) = address else {
         let message = "the hub was not called; give --server-address to do so";
         return report.add(OF, CHECK, State::Skipped, message);
@@ -25,7 +30,8 @@ pub(super) async fn examine(address: Option<&Address>, credentials: &Credentials
         Ok(tls) => tls,
         Err(error) => return report.add(OF, CHECK, State::Skipped, format!("the hub was not called: {error}")),
     };
-    let config = connection::Config::new(address.host.clone(), address.port, Mode::Managed);
+    let config =
+        connection::Config { namespace, ..connection::Config::new(address.host.clone(), address.port, Mode::Managed) };
     let dialer = Dialer::new(config, Tcp::shared(), Some(tls), SystemClock::shared());
     let (tasks, _supervisor) = Tasks::root("doctor");
     let tried = dialer.attempt(&tasks).await;

@@ -10,6 +10,7 @@ use thane_runtime::{Clock, SystemClock};
 
 use super::{Report, State};
 use crate::failure::Failure;
+use crate::fleet::BLOCKLIST;
 use crate::fleet::objects::Objects;
 use crate::kubernetes::connection::Session;
 
@@ -27,20 +28,46 @@ pub(super) struct Side {
     ahead: Option<SignedDuration>,
 }
 
-/// What a role must be allowed to do: verbs, group, resource, and whether everywhere.
-type Right = (&'static [&'static str], &'static str, &'static str, bool);
+/// What a role must be allowed to do.
+struct Right {
+    verbs: &'static [&'static str],
+    group: &'static str,
+    resource: &'static str,
+    /// The one object it is about, if it is about one.
+    name: &'static str,
+    is_everywhere: bool,
+}
 
+impl Right {
+    const fn new(verbs: &'static [&'static str], group: &'static str, resource: &'static str) -> Self {
+        Self { verbs, group, resource, name: "", is_everywhere: false }
+    }
+
+    const fn everywhere(mut self) -> Self {
+        self.is_everywhere = true;
+        self
+    }
+
+    const fn about(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+}
+
+const ALL: &[&str] = &["get", "list", "watch", "create", "update", "delete"];
+const LOOK: &[&str] = &["get", "list", "watch"];
 const HUB_RIGHTS: &[Right] = &[
-    (&["list", "watch", "create", "update", "delete"], "argoproj.io", "applications", true),
-    (&["list", "watch", "create", "update", "delete"], "argoproj.io", "appprojects", false),
-    (&["get", "list", "watch"], "", "secrets", false),
-    (&["get", "list", "watch", "create"], "", "configmaps", false),
-    (&["list", "watch", "create", "patch", "delete"], "thane.dev", "agents", true),
+    Right::new(ALL, "argoproj.io", "applications").everywhere(),
+    Right::new(ALL, "argoproj.io", "appprojects"),
+    Right::new(LOOK, "", "secrets"),
+    Right::new(LOOK, "", "configmaps").about(BLOCKLIST),
+    Right::new(&["create"], "", "configmaps"),
+    Right::new(&["get", "list", "watch", "create", "patch", "delete"], "thane.dev", "agents").everywhere(),
 ];
 const AGENT_RIGHTS: &[Right] = &[
-    (&["list", "watch", "create", "update", "delete"], "argoproj.io", "applications", false),
-    (&["list", "watch", "create", "update", "delete"], "argoproj.io", "appprojects", false),
-    (&["get", "list", "watch", "create", "update", "delete"], "", "secrets", false),
+    Right::new(ALL, "argoproj.io", "applications"),
+    Right::new(ALL, "argoproj.io", "appprojects"),
+    Right::new(ALL, "", "secrets"),
 ];
 
 impl Side {
@@ -143,11 +170,11 @@ impl Side {
         }
         let who = account.map_or("this user".to_owned(), |name| format!("service account {name}"));
         let mut missing = Vec::new();
-        for (verbs, group, resource, everywhere) in rights {
-            for verb in *verbs {
-                match self.may(objects, account, verb, group, resource, *everywhere).await {
+        for right in rights {
+            for verb in right.verbs {
+                match may(objects, account, verb, right).await {
                     Ok(true) => {}
-                    Ok(false) => missing.push(format!("{verb} {resource}")),
+                    Ok(false) => missing.push(format!("{verb} {}", right.resource)),
                     Err(failure) => {
                         report.add(self.of, "rights", State::Skipped, format!("rights: {}", failure.message()));
                         return;
@@ -162,35 +189,31 @@ impl Side {
             report.wrong(self.of, "rights", format!("{who} may not {}", missing.join(", ")), next);
         }
     }
+}
 
-    async fn may(
-        &self,
-        objects: &Objects<'_>,
-        account: Option<&str>,
-        verb: &str,
-        group: &str,
-        resource: &str,
-        everywhere: bool,
-    ) -> Result<bool, Failure> {
-        let namespace = objects.namespace();
-        let place = if everywhere { "" } else { namespace };
-        let asked = json!({"namespace": place, "verb": verb, "group": group, "resource": resource});
-        let (plural, kind, mut spec) = match account {
-            Some(name) => (
-                "subjectaccessreviews",
-                "SubjectAccessReview",
-                json!({
-                    "user": format!("system:serviceaccount:{namespace}:{name}"),
-                    "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{namespace}"), "system:authenticated"],
-                }),
-            ),
-            None => ("selfsubjectaccessreviews", "SelfSubjectAccessReview", json!({})),
-        };
-        spec["resourceAttributes"] = asked;
-        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
-        let answer = objects.create(&format!("{REVIEWS}/{plural}"), &review).await?;
-        Ok(answer["status"]["allowed"].as_bool().unwrap_or(false))
-    }
+/// Whether an account, or this user, may do one thing.
+async fn may(objects: &Objects<'_>, account: Option<&str>, verb: &str, right: &Right) -> Result<bool, Failure> {
+    let namespace = objects.namespace();
+    let place = if right.is_everywhere { "" } else { namespace };
+    let (plural, kind, mut spec) = match account {
+        Some(name) => (
+            "subjectaccessreviews",
+            "SubjectAccessReview",
+            json!({
+                "user": format!("system:serviceaccount:{namespace}:{name}"),
+                "groups": [
+                    "system:serviceaccounts", format!("system:serviceaccounts:{namespace}"), "system:authenticated",
+                ],
+            }),
+        ),
+        None => ("selfsubjectaccessreviews", "SelfSubjectAccessReview", json!({})),
+    };
+    spec["resourceAttributes"] = json!({
+        "namespace": place, "verb": verb, "group": right.group, "resource": right.resource, "name": right.name,
+    });
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+    let answer = objects.create(&format!("{REVIEWS}/{plural}"), &review).await?;
+    Ok(answer["status"]["allowed"].as_bool().unwrap_or(false))
 }
 
 fn has(group: &Value, plural: &str) -> bool {

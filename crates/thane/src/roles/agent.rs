@@ -70,7 +70,7 @@ async fn start(
         // The loop would end, unasked, when nobody can ask it anything any more.
         drop(handle);
     });
-    tracing::info!(hub = agent.server, port = agent.port, %mode, namespace, "the agent runs");
+    tracing::info!(hub = agent.server, port = agent.server_port, %mode, namespace, "the agent runs");
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn dialed(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connecti
         backoff_first: agent.backoff_first.0,
         backoff_max: agent.backoff_max.0,
         message_bytes_max: usize::try_from(agent.message_bytes_max.0).unwrap_or(usize::MAX),
-        ..connection::Config::new(agent.server.clone(), agent.port, mode)
+        ..connection::Config::new(agent.server.clone(), agent.server_port, mode)
     })
 }
 

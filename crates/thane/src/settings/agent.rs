@@ -20,7 +20,7 @@ pub(crate) struct AgentSettings {
     /// The hub's host name or address, which its certificate must have.
     pub(crate) server: String,
     /// The hub's port.
-    pub(crate) port: u16,
+    pub(crate) server_port: u16,
     /// The namespace of its Argo CD and its Secrets; empty for the pod's or the context's.
     pub(crate) namespace: String,
     /// How it proves who it is: `mtls:any` or `userpass:FILE`.
@@ -79,7 +79,7 @@ impl Default for AgentSettings {
         Self {
             mode: connection.mode.to_string(),
             server: connection.host,
-            port: connection.port,
+            server_port: connection.port,
             namespace: connection.namespace,
             credentials: "mtls:any".to_owned(),
             tls: AgentTls::default(),
@@ -112,7 +112,7 @@ impl Default for AgentSettings {
 impl AgentSettings {
     /// As argocd-agent has them where its defaults are others.
     pub(crate) fn upstream() -> Self {
-        Self { mode: Mode::Autonomous.to_string(), port: 443, health_port: 8001, ..Self::default() }
+        Self { mode: Mode::Autonomous.to_string(), server_port: 443, health_port: 8001, ..Self::default() }
     }
 }
 

@@ -21,7 +21,7 @@ impl Table for Agent {
             "Host name or address of the hub",
             Text("agent.server"),
         ),
-        Word::new("server-port", "ARGOCD_AGENT_REMOTE_PORT", "Port of the hub", Number("agent.port")),
+        Word::new("server-port", "ARGOCD_AGENT_REMOTE_PORT", "Port of the hub", Number("agent.serverPort")),
         Word::new(
             "agent-mode",
             "ARGOCD_AGENT_MODE",

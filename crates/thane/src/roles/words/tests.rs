@@ -86,7 +86,7 @@ fn an_agent_started_by_hand() {
     let pairs = pairs(&said);
     for expected in [
         ("agent.mode", json!("managed")),
-        ("agent.port", json!(8443)),
+        ("agent.serverPort", json!(8443)),
         ("agent.compression", json!(false)),
         ("agent.keepaliveInterval", json!("1m30s")),
         ("agent.allowedNamespaces", json!(["a", "b", "c"])),
