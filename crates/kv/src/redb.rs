@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use ::redb::Database;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{oneshot, watch as signal};
 
 use crate::engine::check_shape;
@@ -28,20 +27,17 @@ mod file;
 mod journal;
 mod open;
 mod reader;
-mod service;
 mod space;
 mod writer;
 
 use open::Opened;
-use service::{Seat, Service};
 use writer::{Request, Writer};
 
 /// A store in one file. Dropping it finishes accepted writes and closes the file.
 pub struct RedbStore {
     shared: Arc<Shared>,
     requests: RwLock<Option<SyncSender<Request>>>,
-    seat: Arc<Seat>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     stopped: signal::Receiver<bool>,
 }
 
@@ -74,10 +70,9 @@ impl RedbStore {
         metrics.revision.set(gauge(numbers.revision));
         metrics.compacted.set(gauge(numbers.compacted));
         let (sender, receiver) = sync_channel(options.queue_requests);
-        let database = Arc::new(opened.database);
         let shared = Arc::new(Shared {
             path: opened.path,
-            database: RwLock::new(Some(Arc::clone(&database))),
+            database: RwLock::new(Some(Arc::new(opened.database))),
             compacted: AtomicU64::new(numbers.compacted),
             hub: Hub::new(numbers.revision, options.watch.clone(), metrics.clone()),
             metrics,
@@ -85,22 +80,14 @@ impl RedbStore {
             queued_bytes: AtomicUsize::new(0),
             options,
         });
-        let writer = Writer::new(Arc::clone(&shared), database, opened.engine, opened.journal);
-        let seat = Arc::new(Mutex::new(Some(writer)));
         let (stop, stopped) = signal::channel(false);
-        let service = Service {
-            shared: Arc::clone(&shared),
-            seat: Arc::clone(&seat),
-            requests: receiver,
-            stop,
-            lock: opened.lock,
-        };
+        let writer = Writer::new(Arc::clone(&shared), opened.engine, opened.journal, opened.lock, receiver, stop);
         let thread = std::thread::Builder::new()
             .name("kv-writer".into())
-            .spawn(move || service.run())
+            .spawn(move || writer.run())
             .map_err(|error| Error::Storage(format!("cannot start the writer: {error}")))?;
         let requests = RwLock::new(Some(sender));
-        Ok(Arc::new(Self { shared, requests, seat, thread: Mutex::new(Some(thread)), stopped }))
+        Ok(Arc::new(Self { shared, requests, writer: Mutex::new(Some(thread)), stopped }))
     }
 
     /// What the store tells about itself.
@@ -119,26 +106,6 @@ impl RedbStore {
         let (reply, answer) = oneshot::channel();
         self.send(bytes, request(reply))?;
         answer.await.unwrap_or_else(|_| Err(self.shared.ended()))
-    }
-
-    /// Commits a lone request in its caller's thread, which saves waking another and being woken by it; gives it back
-    /// where that would hold up others.
-    fn commit_here(&self, bytes: usize, request: Request) -> Option<Request> {
-        let requests = self.requests.read();
-        let (Some(sender), Some(_turn)) = (requests.as_ref(), Turn::take()) else { return Some(request) };
-        let Some(mut seat) = self.seat.try_lock() else { return Some(request) };
-        let waiting = self.shared.queued_bytes.load(Ordering::Relaxed) > 0;
-        let Some(writer) = seat.as_mut().filter(|writer| !waiting && writer.is_quick(bytes)) else {
-            return Some(request);
-        };
-        if writer.commit_alone(request) {
-            self.shared.metrics.queued.inc();
-            // Without a place in the queue the thread is about to look anyway.
-            if sender.try_send(Request::Tick(oneshot::channel().0)).is_err() {
-                self.shared.metrics.queued.dec();
-            }
-        }
-        None
     }
 
     fn send(&self, bytes: usize, request: Request) -> Result<()> {
@@ -164,26 +131,6 @@ impl RedbStore {
                 shared.metrics.refused.inc();
             }
         })
-    }
-}
-
-/// The right to wait for the disk in a thread that others' tasks share.
-struct Turn;
-
-/// Whether somebody has it. One in a process: however slow the disk is, all other threads go on.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-
-impl Turn {
-    fn take() -> Option<Self> {
-        let runtime = Handle::try_current().ok()?;
-        let others = runtime.runtime_flavor() == RuntimeFlavor::MultiThread && runtime.metrics().num_workers() > 1;
-        (others && !TAKEN.swap(true, Ordering::Acquire)).then_some(Self)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        TAKEN.store(false, Ordering::Release);
     }
 }
 
@@ -214,11 +161,7 @@ impl Store for RedbStore {
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>> {
         Box::pin(async move {
             let bytes = check_shape(&self.shared.options.limits, &txn)?;
-            let (reply, answer) = oneshot::channel();
-            if let Some(request) = self.commit_here(bytes, Request::Txn(txn, bytes, reply)) {
-                self.send(bytes, request)?;
-            }
-            answer.await.unwrap_or_else(|_| Err(self.shared.ended()))
+            self.ask(bytes, |reply| Request::Txn(txn, bytes, reply)).await
         })
     }
 
@@ -257,7 +200,7 @@ impl Store for RedbStore {
 impl Drop for RedbStore {
     fn drop(&mut self) {
         drop(self.requests.write().take());
-        if let Some(thread) = self.thread.lock().take() {
+        if let Some(thread) = self.writer.lock().take() {
             // A panic of the writer was already reported as the store's failure.
             let _ = thread.join();
         }

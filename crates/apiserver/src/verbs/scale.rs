@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::media::Content;
 use crate::options::{FieldValidation, WriteOptions};
 use crate::patch::apply::{SCALE_VERSION, scale_schema, scale_target, track_update};
+use crate::patch::managed::strip;
 use crate::response::{self, Answer};
 use crate::{body, go, metadata, schema};
 
@@ -58,11 +59,9 @@ fn rescaled(call: &Call<'_>, paths: &Scale, old: &Value, scale: &Value) -> Resul
     }
     let mut object = old.clone();
     set(&mut object, &paths.spec_replicas, replicas.into());
-    if let Some(meta) = metadata::metadata_mut(&mut object) {
-        match metadata::resource_version(scale) {
-            "" => meta.remove("resourceVersion"),
-            version => meta.insert("resourceVersion".to_owned(), version.into()),
-        };
+    let version = metadata::resource_version(scale);
+    if !version.is_empty() {
+        object["metadata"]["resourceVersion"] = version.into();
     }
     call.kind
         .with_replicas(paths, |replicas| replicas.to_parent(old, scale, &mut object))
@@ -74,18 +73,7 @@ fn rescaled(call: &Call<'_>, paths: &Scale, old: &Value, scale: &Value) -> Resul
 fn wanted(call: &Call<'_>, options: &WriteOptions, content: Option<Content>, before: &Value) -> Result<Value> {
     let Some(content) = content else { return updated(call, options, before) };
     if content == Content::Apply {
-        let applied = patch::applied(call, options)?;
-        let force = options.force.unwrap_or(false);
-        let scale = crate::patch::apply::apply(
-            &scale_target(),
-            Some(before),
-            &applied,
-            &options.field_manager,
-            force,
-            call.now,
-        )?;
-        patch::check_identity(call, &scale)?;
-        return Ok(scale);
+        return applied(call, options, before);
     }
     let decoded = body::json(&call.body).map_err(|why| patch::malformed(&why, content))?;
     let checked = options.field_validation != FieldValidation::Ignore;
@@ -103,12 +91,43 @@ fn wanted(call: &Call<'_>, options: &WriteOptions, content: Option<Content>, bef
     Ok(tracked(call, options, before, scale))
 }
 
+/// The scale after an apply. Kubernetes cannot change a custom resource that way, only share or refuse what it has: the
+/// scale that would come of it is of no version it can convert to.
+fn applied(call: &Call<'_>, options: &WriteOptions, before: &Value) -> Result<Value> {
+    let applied = patch::applied(call, options)?;
+    let force = options.force.unwrap_or(false);
+    let manager = &options.field_manager;
+    let scale = crate::patch::apply::apply(&scale_target(), Some(before), &applied, manager, force, call.now)?;
+    let bare = |scale: &Value| {
+        let mut scale = scale.clone();
+        strip(&mut scale);
+        scale
+    };
+    if bare(&scale) != bare(before) {
+        return Err(Failure::new(
+            500,
+            "",
+            format!(
+                "failed to convert new object ({}/{}; {SCALE_VERSION}, Kind=Scale) to proper version: request to \
+                 convert CR to an invalid group/version: {SCALE_VERSION}",
+                metadata::namespace(&applied),
+                metadata::name(&applied)
+            ),
+        ));
+    }
+    patch::check_identity(call, &scale)?;
+    Ok(scale)
+}
+
 /// The scale of a PUT.
 fn updated(call: &Call<'_>, options: &WriteOptions, before: &Value) -> Result<Value> {
     let decoded = body::decode(call.headers, &call.body, SCALE_VERSION, "Scale")?;
-    let handled =
-        |why: String| Failure::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {why}"));
-    let scale = checked_scale(call, options, decoded.value, decoded.duplicates).map_err(handled)?;
+    // what Kubernetes says of any body that it cannot decode as a Scale
+    let refused = |_| {
+        let why = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:110\"";
+        Failure::bad_request(why)
+    };
+    let scale = checked_scale(call, options, decoded.value, decoded.duplicates).map_err(refused)?;
     let name = metadata::name(&scale);
     if name != call.info.name {
         return Err(Failure::bad_request(if name.is_empty() {

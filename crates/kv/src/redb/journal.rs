@@ -37,11 +37,6 @@ impl Journal {
         self.next == 0
     }
 
-    /// Bytes until its end.
-    pub(super) fn room(&self) -> usize {
-        (self.blocks - self.next) * BLOCK
-    }
-
     /// Begins again: redb has made everything durable.
     pub(super) fn restart(&mut self) {
         self.next = 0;
@@ -53,8 +48,7 @@ impl Journal {
         first: Revision,
         records: impl Iterator<Item = &'r [u8]>,
     ) -> Result<bool, Fault> {
-        let room = self.room();
-        if !encode(&mut self.frame, first, records, room) {
+        if !encode(&mut self.frame, first, records, (self.blocks - self.next) * BLOCK) {
             return Ok(false);
         }
         let at = (1 + self.next) as u64 * BLOCK as u64;

@@ -1,12 +1,14 @@
-//! Applies a batch of requests, makes it durable, publishes, answers.
+//! The one thread that writes: takes what waits, commits it together, publishes, answers.
 
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use redb::{Database, Durability, WriteTransaction};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch as signal};
 
 use super::Shared;
 use super::journal::Journal;
@@ -23,10 +25,8 @@ const EXPIRE_LEASES: usize = 256;
 const TRIM_IDLE: usize = 4096;
 const TRIM_BUSY: usize = 64;
 
-/// The largest request that is committed in its caller's thread, and the room its frame may need: the journal's end is
-/// left to the writer's own thread.
-const ALONE_BYTES: usize = 64 << 10;
-const ALONE_ROOM: usize = 256 << 10;
+/// How long the writer waits for callers to come back; well under what a commit takes.
+const GATHER: Duration = Duration::from_micros(100);
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
@@ -41,7 +41,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         match self {
             Self::Txn(_, bytes, _) => *bytes,
             _ => 0,
@@ -50,7 +50,7 @@ impl Request {
 }
 
 /// An answer held back until what it says is durable.
-pub(super) enum Answer {
+enum Answer {
     Txn(Reply<TxnOutcome>, Result<TxnOutcome>),
     Compact(Reply<Compaction>, Result<Compaction>),
     Grant(Reply<LeaseId>, Result<LeaseId>),
@@ -74,78 +74,141 @@ impl Answer {
     }
 }
 
-/// The writer's state: whoever holds it writes.
+/// The writer's state. Its fields are dropped when it ends, the lock last.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    pub(super) database: Arc<Database>,
-    pub(super) engine: Engine,
-    pub(super) batch: Vec<Request>,
-    pub(super) answers: Vec<Answer>,
+    engine: Engine,
+    requests: Receiver<Request>,
+    batch: Vec<Request>,
+    answers: Vec<Answer>,
     buffers: Buffers,
     journal: Journal,
-    /// How many requests the last batch had.
-    pub(super) last_batch: usize,
-    /// When the writer's thread looks again by itself.
-    pub(super) wakes_at: Option<Duration>,
-    /// Why nothing can be written any more.
-    pub(super) fault: Option<Fault>,
+    last_batch: usize,
+    stop: signal::Sender<bool>,
+    lock: File,
+}
+
+enum Woken {
+    Work,
+    Closed,
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, database: Arc<Database>, engine: Engine, journal: Journal) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        engine: Engine,
+        journal: Journal,
+        lock: File,
+        requests: Receiver<Request>,
+        stop: signal::Sender<bool>,
+    ) -> Self {
         Self {
             shared,
-            database,
             engine,
+            requests,
             batch: Vec::new(),
             answers: Vec::new(),
             buffers: Buffers::default(),
             journal,
             last_batch: 0,
-            wakes_at: None,
-            fault: None,
+            stop,
+            lock,
+        }
+    }
+
+    /// Works until the queue is closed and empty or the medium fails.
+    pub(super) fn run(mut self) {
+        let database = self.shared.database.read().clone();
+        let failure = match catch_unwind(AssertUnwindSafe(|| match &database {
+            Some(database) => self.serve(database),
+            None => Ok(()),
+        })) {
+            Ok(Ok(())) => None,
+            Ok(Err(fault)) => Some(fault.into_error(&self.shared.path)),
+            Err(_) => Some(Error::Storage("the writer panicked".into())),
+        };
+        self.end(database, failure);
+    }
+
+    fn serve(&mut self, database: &Database) -> Result<(), Fault> {
+        loop {
+            match self.wait() {
+                Woken::Work => self.commit(database)?,
+                Woken::Closed => return self.settle(database),
+            }
         }
     }
 
     /// Leaves nothing in the journal, so that the file is quick to open.
-    pub(super) fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self, database: &Database) -> Result<(), Fault> {
         if !self.journal.is_empty() {
-            self.database.begin_write().map_err(fault)?.commit().map_err(fault)?;
+            database.begin_write().map_err(fault)?.commit().map_err(fault)?;
             self.journal.restart();
         }
         Ok(())
     }
 
-    /// Whether a request of so many bytes, alone, takes no longer than its sync.
-    pub(super) fn is_quick(&self, bytes: usize) -> bool {
-        self.fault.is_none()
-            && self.last_batch <= 1
-            && bytes <= ALONE_BYTES
-            && self.journal.room() >= ALONE_ROOM
-            && !self.engine.is_untrimmed()
+    /// Waits for requests or for something to become due, then gathers what else is there.
+    fn wait(&mut self) -> Woken {
+        let first = if self.engine.is_untrimmed() {
+            match self.requests.try_recv() {
+                Ok(request) => Some(request),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => return Woken::Closed,
+            }
+        } else {
+            let now = self.shared.options.time.now();
+            let received = match self.engine.next_deadline() {
+                Some(deadline) => self.requests.recv_timeout(deadline.saturating_sub(now)),
+                None => self.requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match received {
+                Ok(request) => Some(request),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Woken::Closed,
+            }
+        };
+        let bytes = self.gather(first);
+        self.shared.metrics.queued.dec_by(gauge(self.batch.len() as u64));
+        self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Woken::Work
     }
 
-    /// Commits one request by itself and tells whether the writer's thread should look sooner than it would.
-    pub(super) fn commit_alone(&mut self, request: Request) -> bool {
-        self.batch.push(request);
-        self.last_batch = 1;
-        if let Err(fault) = catch_unwind(AssertUnwindSafe(|| self.commit())).unwrap_or_else(|_| Err(panicked())) {
-            self.answers.clear();
-            self.batch.clear();
-            self.fault = Some(fault);
-            return true;
+    /// Fills the batch from the queue, starting with `first`, and tells its size in bytes.
+    ///
+    /// After a batch, the callers it answered come back one after the other. Waiting a moment until as many are there
+    /// as before makes one large batch where there would be a small and a large one in turn.
+    fn gather(&mut self, first: Option<Request>) -> usize {
+        let options = &self.shared.options;
+        let patience = (self.last_batch > 1 && first.is_some()).then(|| Instant::now() + GATHER);
+        let mut bytes = 0;
+        let mut next = first;
+        while let Some(request) = next {
+            bytes += request.bytes();
+            self.batch.push(request);
+            if self.batch.len() >= options.batch_requests || bytes >= options.batch_bytes {
+                break;
+            }
+            next = self.requests.try_recv().ok();
+            while next.is_none()
+                && self.batch.len() < self.last_batch
+                && patience.is_some_and(|until| Instant::now() < until)
+            {
+                std::thread::yield_now();
+                next = self.requests.try_recv().ok();
+            }
         }
-        let next = self.engine.next_deadline();
-        self.engine.is_untrimmed() || next.is_some_and(|next| self.wakes_at.is_none_or(|wakes_at| next < wakes_at))
+        self.last_batch = self.batch.len();
+        bytes
     }
 
     /// Applies and commits the batch, then publishes and answers.
-    pub(super) fn commit(&mut self) -> Result<(), Fault> {
+    fn commit(&mut self, database: &Database) -> Result<(), Fault> {
         let now = self.shared.options.time.now();
         let only_renewals = self.batch.iter().all(|request| matches!(request, Request::KeepAlive(..)));
         if only_renewals && !self.engine.is_due(now) {
             self.renew(now);
-        } else if let Err(fault) = self.write(now) {
+        } else if let Err(fault) = self.write(database, now) {
             let failure = fault.clone().into_error(&self.shared.path);
             self.answers.drain(..).for_each(|answer| answer.send(Some(&failure)));
             return Err(fault);
@@ -163,12 +226,12 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, now: Duration) -> Result<(), Fault> {
+    fn write(&mut self, database: &Database, now: Duration) -> Result<(), Fault> {
         let started = Instant::now();
         let requests = self.batch.len();
         // What was asked for by name stays done.
         let promised = self.batch.iter().any(|request| matches!(request, Request::Compact(..)));
-        let txn = self.database.begin_write().map_err(fault)?;
+        let txn = database.begin_write().map_err(fault)?;
         let mut tables = Tables::open(&txn, &mut self.buffers)?;
         self.engine.expire(&mut tables, now, EXPIRE_LEASES)?;
         for request in self.batch.drain(..) {
@@ -219,11 +282,25 @@ impl Writer {
             self.shared.metrics.compacted.set(gauge(numbers.compacted));
         }
     }
-}
 
-/// What a panic while writing means.
-pub(super) fn panicked() -> Fault {
-    Fault::Medium("the writer panicked".into())
+    /// Closes the file, ends the watches and tells everyone who still waits.
+    fn end(mut self, database: Option<Arc<Database>>, failure: Option<Error>) {
+        if let Some(error) = &failure {
+            tracing::error!(path = self.shared.path, %error, "the store stopped");
+            *self.shared.failure.lock() = Some(error.clone());
+        }
+        let reason = failure.unwrap_or(Error::Closed);
+        self.answers.clear();
+        self.batch.clear();
+        self.shared.hub.end(&reason);
+        drop(self.requests);
+        drop(self.shared.database.write().take());
+        // Closing writes to the file, which may fail as anything else; it repairs itself when next opened.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
+        drop(self.lock);
+        // Nobody may wait for it any more.
+        let _ = self.stop.send(true);
+    }
 }
 
 /// Checks and applies one request.
