@@ -94,6 +94,20 @@ table! {
         "something holds it with a finalizer; look at metadata.finalizers with `thane get -o yaml`";
     MANIFEST_UNREADABLE = 1301, Failed, "a manifest cannot be read",
         "each document needs apiVersion, kind and metadata.name";
+    SECRET_MISSING = 1401, Failed, "a Secret that is needed is not there",
+        "make it with `thane pki` or `thane jwt`, or name another one";
+    SECRET_UNUSABLE = 1402, Failed, "a Secret does not hold what it should",
+        "look at its keys with `thane get secret NAME -o yaml`, then make it again";
+    OPTION_REFUSED = 1403, Usage, "an option of argocd-agent is not taken here",
+        "leave it out; `--help` lists what there is instead";
+    AGENT_UNKNOWN = 1404, Failed, "there is no such agent",
+        "look at `thane agents list`, or make it with `thane agents create`";
+    AGENT_EXISTS = 1405, Failed, "there is such an agent already",
+        "choose another name, or give it new certificates with `thane agents rotate`";
+    SECRET_EXISTS = 1406, Failed, "there is such a Secret already",
+        "give --force to replace it";
+    FLEET_IN_TROUBLE = 1407, Failed, "something is wrong between hub and agent",
+        "do what each finding says, then ask again";
     USAGE = 1901, Usage, "the command line is not valid",
         "run the command with --help";
     BUG = 1999, Failed, "something happened that should not",

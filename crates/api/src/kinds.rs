@@ -86,9 +86,30 @@ const ARGO: &[Kind] = &[
     },
 ];
 
+/// Kinds of our own.
+const THANE: &[Kind] = &[Kind {
+    name: "Agent",
+    plural: "agents",
+    short_names: &[],
+    namespaced: false,
+    columns: &[
+        Column("Mode", "string", ".status.mode"),
+        Column("Connected", "boolean", ".status.connected"),
+        Column("Version", "string", ".status.version"),
+        Column("Since", "date", ".status.since"),
+    ],
+    fields: &[],
+}];
+
 /// The definitions, as `CustomResourceDefinition` objects.
 pub fn definitions() -> Vec<Value> {
-    ARGO.iter().map(|kind| definition("argoproj.io", kind)).collect()
+    let argo = ARGO.iter().map(|kind| definition("argoproj.io", kind));
+    argo.chain(own_definitions()).collect()
+}
+
+/// Those of our own kinds, which a hub on any other API needs too.
+pub fn own_definitions() -> impl Iterator<Item = Value> {
+    THANE.iter().map(|kind| definition("thane.dev", kind))
 }
 
 fn definition(group: &str, kind: &Kind) -> Value {

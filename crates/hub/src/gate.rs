@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -106,7 +107,7 @@ struct Introduction {
 /// Decides who gets in.
 pub struct Gate {
     options: Options,
-    tokens: Tokens,
+    tokens: ArcSwap<Tokens>,
     clock: SharedClock,
     passwords: Passwords,
     refusals: Refusals,
@@ -119,7 +120,7 @@ impl Gate {
     pub fn new(options: Options, tokens: Tokens, clock: SharedClock) -> Self {
         Self {
             options,
-            tokens,
+            tokens: ArcSwap::from_pointee(tokens),
             clock,
             passwords: Passwords::default(),
             refusals: Refusals::default(),
@@ -139,8 +140,13 @@ impl Gate {
     }
 
     /// The tokens it issues.
-    pub fn tokens(&self) -> &Tokens {
-        &self.tokens
+    pub fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.load_full()
+    }
+
+    /// Issues tokens with another key from now on; those of the old one are no longer good.
+    pub fn set_tokens(&self, tokens: Tokens) {
+        self.tokens.store(Arc::new(tokens));
     }
 
     /// Replaces the certificates that are no longer believed: SHA-256 fingerprints in hexadecimal. Their connections
@@ -167,8 +173,8 @@ impl Gate {
     pub fn refresh(&self, peer: &Peer, token: &str) -> Result<AuthResponse, Refusal> {
         let now = self.clock.now();
         let decided = self.bearer(peer, token, Audience::Refresh, now).and_then(|(subject, left)| {
-            let access_token = self.tokens.access(&subject, now).map_err(internal)?;
-            let rotated = (left < tokens::ROTATE).then(|| self.tokens.refresh(&subject, now));
+            let access_token = self.tokens.load().access(&subject, now).map_err(internal)?;
+            let rotated = (left < tokens::ROTATE).then(|| self.tokens.load().refresh(&subject, now));
             let refresh_token = rotated.transpose().map_err(internal)?.unwrap_or_default();
             Ok(AuthResponse { access_token, refresh_token, ..AuthResponse::default() })
         });
@@ -231,8 +237,8 @@ impl Gate {
         let now = self.clock.now();
         let subject = Subject::new(&agent, mode);
         let response = AuthResponse {
-            access_token: self.tokens.access(&subject, now).map_err(internal)?,
-            refresh_token: self.tokens.refresh(&subject, now).map_err(internal)?,
+            access_token: self.tokens.load().access(&subject, now).map_err(internal)?,
+            refresh_token: self.tokens.load().refresh(&subject, now).map_err(internal)?,
             // Agents compare it with their own and refuse others, so each hears its own.
             version: request.version.clone(),
             principal_namespace: self.options.namespace.clone(),
@@ -253,7 +259,7 @@ impl Gate {
         audience: Audience,
         now: Timestamp,
     ) -> Result<(Subject, std::time::Duration), Refusal> {
-        let verified = self.tokens.verify(token, audience, now);
+        let verified = self.tokens.load().verify(token, audience, now);
         let (subject, left) = verified.map_err(|invalid| Refusal::new(Reason::Token, invalid.to_string()))?;
         self.check_name(&subject.agent)?;
         self.check_certificate(peer, &subject.agent)?;

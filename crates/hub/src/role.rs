@@ -4,6 +4,7 @@ mod agents;
 mod identity;
 mod news;
 mod record;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use thane_link::{Command, Driver, Figures, Live, Objects, Observed, Snapshot, Source, collection, follow};
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::Listener;
 use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
@@ -21,12 +23,13 @@ use thane_sync::link::{self, Peer};
 use thane_sync::mapping::HubSide;
 use thane_sync::object::{AGENT_NAME, Kind, SECRET_TYPE};
 use thane_sync::router::Router;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::gate::Gate;
 use crate::transport::{self, Service, Stream};
 
 pub use identity::principal_uid;
+pub use requests::RESYNC;
 
 /// What a hub is told.
 #[derive(Debug, Clone)]
@@ -80,9 +83,15 @@ enum Ask {
 #[derive(Debug, Clone)]
 pub struct Handle {
     asks: mpsc::Sender<Ask>,
+    listening: watch::Receiver<bool>,
 }
 
 impl Handle {
+    /// Completes when agents can call; false when the hub ended before that.
+    pub async fn listening(&mut self) -> bool {
+        self.listening.wait_for(|listening| *listening).await.is_ok()
+    }
+
     /// How the connection with an agent is doing; none if there is no such agent.
     pub async fn inspect(&self, agent: &str) -> Option<Snapshot> {
         let (answer, answered) = oneshot::channel();
@@ -102,6 +111,8 @@ impl Handle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Feed {
     Clusters,
+    /// Agents as objects, on which people leave requests; a hub works without that kind.
+    Agents,
     Objects(Kind),
 }
 
@@ -127,6 +138,7 @@ struct Running {
     links: BTreeMap<String, agents::Connection>,
     objects: Objects,
     records: record::Records,
+    requests: requests::Requests,
     tasks: Tasks,
 }
 
@@ -140,10 +152,11 @@ pub async fn start(
     let principal_uid = principal_uid(&parts.client, &config.side.namespace, &parts.salt).await?;
     let figures = Figures::default();
     figures.register(registry);
-    parts.gate.register(registry);
+    parts.gate.register(registry.sub_registry_with_prefix(PREFIX));
     let (observed, incoming) = mpsc::channel(OBSERVED_MAX);
     let watches = tasks.child("watches");
-    for feed in FEEDS {
+    let has_agents = requests::is_served(&parts.client).await;
+    for feed in FEEDS.into_iter().chain(has_agents.then_some(Feed::Agents)) {
         let (client, out) = (parts.client.clone(), observed.clone());
         let wrap = move |observed| (feed, observed);
         watches.spawn("watch", follow(client, source(feed, &config), out, wrap, watches.clone()));
@@ -151,7 +164,7 @@ pub async fn start(
     let (streams, opened) = mpsc::channel(STREAMS_MAX);
     let (asks, asked) = mpsc::channel(16);
     let metrics = transport::Metrics::default();
-    metrics.register(registry);
+    metrics.register(registry.sub_registry_with_prefix(PREFIX));
     let service = Service {
         metrics,
         gate: parts.gate,
@@ -163,6 +176,7 @@ pub async fn start(
     let running = Running {
         router: Router::new(Arc::new(config.side.clone())),
         objects: Objects::new(parts.client.clone(), "thane-hub", config.writes_max, config.write_timeout),
+        requests: requests::Requests::default(),
         records: record::Records::start(parts.client, &tasks.child("records"), registry),
         clock: parts.clock,
         live: parts.live,
@@ -174,20 +188,23 @@ pub async fn start(
         config,
     };
     let calls = tasks.child("calls");
+    let (listens, listening) = watch::channel(false);
     let listen = move || {
         calls.spawn_essential(
             "listener",
             transport::serve(parts.listener, parts.tls, service, calls.child("connections")),
-        )
+        );
+        listens.send_replace(true);
     };
     let hub = tasks.child("hub");
     hub.spawn_essential("routing", running.run(incoming, opened, asked, listen, hub.token()));
-    Ok(Handle { asks })
+    Ok(Handle { asks, listening })
 }
 
 fn source(feed: Feed, config: &Config) -> Source {
     let own = Some(config.side.namespace.as_str());
     match feed {
+        Feed::Agents => Source { path: record::PATH.to_owned(), ..Source::default() },
         Feed::Clusters => {
             Source { path: collection(Kind::Repository, own), labels: AGENT_NAME.to_owned(), fields: String::new() }
         }
@@ -245,14 +262,16 @@ impl Running {
                 }
             },
             Ask::Resync(agent, answer) => {
-                let link = self.links.get(&agent);
-                if let Some(link) = link {
-                    let change = Box::new(|link: &mut HubLink, now| link.resync(now));
-                    let _ = link.commands.send(Command::Change(change)).await;
-                }
-                let _ = answer.send(link.is_some());
+                let _ = answer.send(self.resync(&agent).await);
             }
         }
+    }
+
+    /// Sends an agent everything again; whether there is such an agent.
+    async fn resync(&self, agent: &str) -> bool {
+        let Some(link) = self.links.get(agent) else { return false };
+        let change = Box::new(|link: &mut HubLink, now| link.resync(now));
+        link.commands.send(Command::Change(change)).await.is_ok()
     }
 
     /// A new connection for an agent.

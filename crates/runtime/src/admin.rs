@@ -55,6 +55,8 @@ pub struct Admin {
     pub tasks: Tasks,
     /// Its conditions.
     pub readiness: Readiness,
+    /// What `/healthz` asks for; without conditions it is always well.
+    pub health: Readiness,
     /// Its metrics.
     pub registry: Registry,
     /// Its logs.
@@ -63,12 +65,12 @@ pub struct Admin {
     pub config: Vec<Row>,
 }
 
-/// Serves until the group stops.
-pub fn serve(admin: Admin, listener: Box<dyn Listener>, tasks: &Tasks) {
-    let group = tasks.clone();
+/// Serves until the group stops; what is shared can be served on several listeners.
+pub fn serve(admin: impl Into<Arc<Admin>>, listener: Box<dyn Listener>, tasks: &Tasks) {
+    let (group, admin) = (tasks.clone(), admin.into());
     tasks.spawn_essential("admin listener", async move {
         tokio::select! {
-            () = accept(Arc::new(admin), listener, &group) => {}
+            () = accept(admin, listener, &group) => {}
             () = group.cancelled() => {}
         }
     });

@@ -141,10 +141,20 @@ impl Layers {
     #[must_use]
     pub fn with_flag(mut self, key: &str, flag: &str, value: Option<Value>) -> Self {
         if let Some(value) = value {
-            let path = key.split('.').map(str::to_owned).collect();
-            self.leaves.put(path, value, Origin::Flag(flag.to_owned()));
+            self.put(key, value, Origin::Flag(flag.to_owned()));
         }
         self
+    }
+
+    /// Puts the value of a variable that is not one of ours over what is there.
+    #[must_use]
+    pub fn with_variable(mut self, key: &str, name: &str, value: Value) -> Self {
+        self.put(key, value, Origin::Environment(name.to_owned()));
+        self
+    }
+
+    fn put(&mut self, key: &str, value: Value, origin: Origin) {
+        self.leaves.put(key.split('.').map(str::to_owned).collect(), value, origin);
     }
 
     /// Reads the layers as typed configuration.

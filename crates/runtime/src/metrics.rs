@@ -17,19 +17,32 @@ use crate::tasks::Tasks;
 /// The content type of [`encode`]'s text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// What names of ours begin with.
+pub const PREFIX: &str = "thane";
 /// The last line of the text format.
 const END: &str = "# EOF";
 
 /// A registry with the metrics of the process itself; names begin with `thane_`.
 pub fn registry(version: &str, started: Timestamp, tasks: &Tasks) -> Registry {
-    let mut registry = Registry::with_prefix("thane");
+    let mut registry = Registry::with_prefix(PREFIX);
+    register_process(&mut registry, version, started, tasks);
+    registry
+}
+
+/// The same for a role that has metrics under other names too: only the process's own begin with `thane_`.
+pub fn open_registry(version: &str, started: Timestamp, tasks: &Tasks) -> Registry {
+    let mut registry = Registry::default();
+    register_process(registry.sub_registry_with_prefix(PREFIX), version, started, tasks);
+    registry
+}
+
+fn register_process(registry: &mut Registry, version: &str, started: Timestamp, tasks: &Tasks) {
     let labels = vec![("version".to_owned(), version.to_owned())];
     registry.register("build", "The version of this program", Info::new(labels));
     let start: Gauge = Gauge::default();
     start.set(started.as_second());
     registry.register("process_start_time_seconds", "When the process started, in seconds since 1970", start);
     registry.register_collector(Box::new(Process { tasks: tasks.clone() }));
-    registry
 }
 
 /// Every metric in the text format.

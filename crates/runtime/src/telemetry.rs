@@ -43,6 +43,7 @@ pub enum Format {
     #[default]
     Auto,
     /// For people.
+    #[serde(alias = "text")]
     Human,
     /// One JSON object per line.
     Json,

@@ -15,7 +15,7 @@ use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
 
 pub use client::{ClientFiles, ClientOptions, ClientTls};
-pub use reload::Reloads;
+pub use reload::{Contents, Reloads};
 pub use server::{ClientAuth, ServerFiles, ServerOptions, ServerTls};
 
 /// Which protocol versions are spoken.

@@ -78,7 +78,7 @@ impl Hub {
     fn plan_inbound(&self, core: &Core, now: Now, key: &Key, incoming: &Incoming) -> Plan {
         let existing = core.store.get(key).map(AsRef::as_ref);
         let (hub, agent, body) = (&*self.side, &self.agent, &incoming.body);
-        let delivered = self.is_operation_delivered(core, key);
+        let delivered = self.is_operation_delivered(core, key, incoming);
         match (agent.mode, key.kind, &incoming.event.kind) {
             (Mode::Managed, Kind::Application, Type::StatusUpdate) => {
                 mapping::status_on_hub(hub, agent, body, existing, delivered)

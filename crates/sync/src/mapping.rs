@@ -32,7 +32,7 @@ pub use keys::{agent_key, hub_key, is_dns_label, is_dns_subdomain, key_of, repor
 pub use managed::{managed_delete, managed_project, managed_repository};
 pub use operation::{
     Pending, is_running, is_terminated, is_terminating, is_to_end, managed_operation, managed_terminate,
-    pending_operation, stamp_operation, unstamp_operation,
+    pending_operation, shows_run, stamp_operation, unstamp_operation,
 };
 pub use pattern::Pattern;
 pub use plan::{Class, Plan, Precondition, Propagation, Reason, Refusal};

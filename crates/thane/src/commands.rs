@@ -1,10 +1,15 @@
 //! The commands, one file each.
 
+mod agent;
+mod agents;
 mod apply;
 mod completions;
 mod config;
 mod delete;
+mod doctor;
 mod get;
+mod hub;
+mod jwt;
 mod pki;
 mod up;
 mod version;
@@ -23,12 +28,22 @@ use crate::settings::{self, Flags};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(up::Up),
+    Hub(hub::Hub),
+    /// Run the hub with argocd-agent's defaults
+    #[command(hide = true)]
+    Principal(hub::Hub),
+    Agent(agent::Agent),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
     Watch(watch::Watch),
     #[command(subcommand)]
+    Agents(agents::Agents),
+    #[command(subcommand)]
+    Jwt(jwt::Jwt),
+    #[command(subcommand)]
     Pki(pki::Pki),
+    Doctor(doctor::Doctor),
     #[command(subcommand)]
     Config(config::Config),
     Version(version::Version),
@@ -42,8 +57,14 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Version(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Config(command) => command.run(global),
-        Command::Pki(command) => command.run(),
+        Command::Pki(command) => command.run(global),
         Command::Up(command) => command.run(global),
+        Command::Hub(command) => command.run(global, false),
+        Command::Principal(command) => command.run(global, true),
+        Command::Agent(command) => command.run(global),
+        Command::Agents(command) => block_on(global, command.run()),
+        Command::Jwt(command) => block_on(global, command.run()),
+        Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
         Command::Get(command) => block_on(global, command.run()),
         Command::Delete(command) => block_on(global, command.run()),

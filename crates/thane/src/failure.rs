@@ -57,6 +57,15 @@ impl Failure {
         Self { silent: true, ..Self::new(code::FILE_FAILED, "output was closed") }
     }
 
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The next step.
+    pub(crate) fn hint(&self) -> &str {
+        self.hint.as_deref().unwrap_or(self.code.hint)
+    }
+
     pub(crate) fn code(&self) -> Code {
         self.code
     }
@@ -69,7 +78,7 @@ impl Failure {
         if self.silent {
             return;
         }
-        let hint = self.hint.as_deref().unwrap_or(self.code.hint);
+        let hint = self.hint();
         let mut stderr = anstream::stderr().lock();
         // Nobody is left to tell when stderr is gone.
         let _ = writeln!(stderr, "{} {}", format_args!("error[{}]:", self.code).red().bold(), self.message);

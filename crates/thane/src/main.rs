@@ -2,9 +2,12 @@
 
 mod cli;
 mod commands;
+mod doctor;
 mod failure;
+mod fleet;
 mod kubernetes;
 mod output;
+mod roles;
 mod settings;
 mod up;
 

@@ -1,5 +1,10 @@
 //! The whole configuration of the binary, put together from its layers.
 
+pub(crate) mod agent;
+pub(crate) mod hub;
+pub(crate) mod link;
+mod upstream;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +18,9 @@ use thane_runtime::telemetry::LogConfig;
 
 use crate::cli::Global;
 use crate::failure::Failure;
+use crate::roles::words::{AgentWords, HubWords};
+use agent::AgentSettings;
+use hub::HubSettings;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +32,10 @@ pub(crate) struct Settings {
     pub(crate) admin: AdminConfig,
     /// `thane up`.
     pub(crate) up: UpSettings,
+    /// `thane hub`.
+    pub(crate) hub: HubSettings,
+    /// `thane agent`.
+    pub(crate) agent: AgentSettings,
 }
 
 /// The `up` section.
@@ -66,34 +78,67 @@ impl Default for UpSettings {
 /// Flags of a command that set configuration: path, flag, value.
 pub(crate) type Flags = Vec<(&'static str, &'static str, Option<Value>)>;
 
+/// A role as it was started: which one, its flags, and whether by argocd-agent's name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Role<'a> {
+    Hub { words: &'a HubWords, as_principal: bool },
+    Agent { words: &'a AgentWords },
+}
+
 /// Reads every layer; `flags` are those of the command itself.
 pub(crate) fn load(global: &Global, flags: Flags) -> Result<Loaded<Settings>, Failure> {
+    Ok(read(global, flags, None)?.0)
+}
+
+/// Reads every layer for a role; beside them, options that were given and are of no effect.
+pub(crate) fn load_role(global: &Global, role: Role<'_>) -> Result<(Loaded<Settings>, Vec<&'static str>), Failure> {
+    let mut global = global.clone();
+    global.log_level = global.log_level.map(|levels| crate::roles::words::levels(&levels));
+    read(&global, Flags::new(), Some(role))
+}
+
+fn read(
+    global: &Global,
+    flags: Flags,
+    role: Option<Role<'_>>,
+) -> Result<(Loaded<Settings>, Vec<&'static str>), Failure> {
     let named = std::env::var_os(config::FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let file = global.config.clone().or(named);
     let text = file.as_deref().map(config::read_file).transpose()?;
     let variables =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    layer(file.as_deref().zip(text.as_deref()), variables, global, flags)
+    layer(file.as_deref().zip(text.as_deref()), variables.collect(), global, flags, role)
 }
 
 fn layer(
     file: Option<(&Path, &str)>,
-    variables: impl IntoIterator<Item = (String, String)>,
+    environment: Vec<(String, String)>,
     global: &Global,
     flags: Flags,
-) -> Result<Loaded<Settings>, Failure> {
-    let mut layers = Layers::from_defaults(&Settings::default())?;
+    role: Option<Role<'_>>,
+) -> Result<(Loaded<Settings>, Vec<&'static str>), Failure> {
+    let mut said = upstream::read(&environment, role)?;
+    let mut layers = Layers::from_defaults(&said.defaults)?;
     if let Some((path, text)) = file {
         layers = layers.with_file(path, text)?;
     }
-    layers = layers
-        .with_environment(variables)
-        .with_flag("log.level", "log-level", global.log_level.as_ref().map(|level| json!(level)))
-        .with_flag("log.format", "log-format", global.log_format.as_ref().map(|format| json!(format)));
+    for setting in said.variables.settings {
+        layers = layers.with_variable(setting.key, setting.name, setting.value);
+    }
+    layers = layers.with_environment(environment);
+    for setting in said.flags.settings {
+        layers = layers.with_flag(setting.key, setting.name, Some(setting.value));
+    }
+    layers = layers.with_flag("log.level", "log-level", global.log_level.as_ref().map(|level| json!(level))).with_flag(
+        "log.format",
+        "log-format",
+        global.log_format.as_ref().map(|format| json!(format)),
+    );
     for (key, flag, value) in flags {
         layers = layers.with_flag(key, flag, value);
     }
-    Ok(layers.load()?)
+    said.variables.idle.append(&mut said.flags.idle);
+    Ok((layers.load()?, said.variables.idle))
 }
 
 #[cfg(test)]
@@ -104,7 +149,7 @@ mod tests {
 
     #[test]
     fn every_value_has_a_variable_of_its_own() {
-        let loaded = layer(None, [], &Global::default(), Flags::new()).ok().unwrap();
+        let loaded = layer(None, Vec::new(), &Global::default(), Flags::new(), None).ok().unwrap().0;
         assert_eq!(loaded.value, Settings::default());
         let rows = loaded.rows();
         let names: BTreeSet<&str> = rows.iter().map(|row| row.variable.as_str()).collect();

@@ -107,7 +107,8 @@ async fn start(
     }
     let place = fleet::Place { directory, clock: &clock, network: &network, tasks };
     let hub_url = fleet::start(up, &place, &names, &apis, &mut registry).await?;
-    let admin = Admin { tasks: tasks.clone(), readiness, registry, levels, config: settings.rows() };
+    let health = Readiness::new();
+    let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
     admin::serve(admin, listener, &tasks.child("admin"));
 
     kubeconfig::publish(&names, &apis, directory, &tasks.child("kubeconfig"))?;

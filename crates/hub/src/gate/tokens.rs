@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA512};
@@ -13,6 +13,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use thane_api::event::Mode;
 
 /// How long an access token is good for.
@@ -22,7 +23,7 @@ pub const REFRESH: Duration = Duration::from_hours(24);
 /// A refresh token with less left than this is replaced when it is used.
 pub const ROTATE: Duration = Duration::from_mins(10);
 /// How far clocks may be apart.
-pub const LEEWAY: Duration = Duration::from_secs(60);
+pub const LEEWAY: Duration = Duration::from_mins(1);
 
 /// The header of every token.
 const HEADER: &str = r#"{"alg":"RS512","typ":"JWT"}"#;
@@ -158,6 +159,19 @@ impl Tokens {
         let pair = KeyPair::from_pkcs8(der.secret_pkcs8_der()).map_err(|error| unreadable(&error))?;
         let verifying = DecodingKey::from_rsa_der(pair.public_key().as_ref());
         Ok(Self { signing: pair, verifying })
+    }
+
+    /// Bits of the key.
+    pub fn bits(&self) -> usize {
+        self.signing.public_modulus_len() * 8
+    }
+
+    /// SHA-256 of the public half of the key, in hexadecimal: the same key has the same wherever it is kept.
+    pub fn fingerprint(&self) -> String {
+        let der: Result<PublicKeyX509Der<'_>, _> = self.signing.public_key().as_der();
+        // A key that signs can be written down.
+        let bytes = der.map(|der| der.as_ref().to_vec()).unwrap_or_default();
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// A token for an agent's calls.

@@ -15,6 +15,13 @@ impl Running {
     pub(super) async fn observe(&mut self, feed: Feed, observed: Observed) {
         let kind = match feed {
             Feed::Clusters => return self.observe_clusters(observed).await,
+            Feed::Agents => {
+                for agent in self.requests.observe(&observed) {
+                    tracing::info!(agent, "everything is sent again, as was asked for");
+                    self.resync(&agent).await;
+                }
+                return;
+            }
             Feed::Objects(kind) => kind,
         };
         match observed {

@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 
 use crate::gate::Identity;
 
-const PATH: &str = "/apis/thane.dev/v1alpha1/agents";
+/// Where agents are.
+pub(super) const PATH: &str = "/apis/thane.dev/v1alpha1/agents";
 /// Changes that wait to be written; at the bound the newest are left out, the next connection writes again.
 const RECORDS_MAX: usize = 4_096;
 
@@ -56,6 +57,7 @@ impl Records {
             json!({
                 "connected": true, "mode": identity.mode.to_string(), "version": identity.version,
                 "namespace": identity.agent_namespace, "address": peer.to_string(), "since": now.to_string(),
+                "fingerprint": identity.fingerprint,
             }),
         );
     }

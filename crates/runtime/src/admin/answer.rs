@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::Admin;
 use crate::metrics;
+use crate::readiness::Readiness;
 
 /// The only body anyone sends is a list of levels.
 const BODY_BYTES_MAX: usize = 4096;
@@ -34,8 +35,8 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>, peer: Sock
 fn show(admin: &Admin, path: &str) -> Response<Full<Bytes>> {
     match path {
         "/livez" => text(StatusCode::OK, "ok\n"),
-        "/readyz" if admin.readiness.is_ready() => text(StatusCode::OK, "ok\n"),
-        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, admin.readiness.report()),
+        "/readyz" => conditions(&admin.readiness),
+        "/healthz" => conditions(&admin.health),
         "/" | "/metrics" => match metrics::encode(&admin.registry) {
             Ok(metrics) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, metrics),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "metrics could not be written\n"),
@@ -44,6 +45,13 @@ fn show(admin: &Admin, path: &str) -> Response<Full<Bytes>> {
         "/debug/config" => json(&admin.config),
         _ => text(StatusCode::NOT_FOUND, "not found\n"),
     }
+}
+
+fn conditions(conditions: &Readiness) -> Response<Full<Bytes>> {
+    if conditions.is_ready() {
+        return text(StatusCode::OK, "ok\n");
+    }
+    text(StatusCode::SERVICE_UNAVAILABLE, conditions.report())
 }
 
 async fn change_levels(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -10,6 +10,7 @@ use crate::telemetry::{self, LogConfig};
 struct Running {
     tasks: Tasks,
     address: SocketAddr,
+    health: Readiness::new(),
     readiness: Readiness,
     levels: LogLevels,
     /// The filter lives as long as its subscriber.

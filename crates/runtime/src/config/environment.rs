@@ -49,12 +49,16 @@ pub(super) fn select(known: &Leaves, variables: impl IntoIterator<Item = (String
                 found.leaves.put((*path).clone(), value, Origin::Environment(name));
             }
             // Kubernetes sets such names in every pod beside a Service called thane.
-            None if name.contains("_SERVICE_") || name.contains("_PORT_") || name == "THANE_PORT" => {}
+            None if name.contains("_SERVICE_") || name.contains("_PORT_") || is_service_address(&name, &text) => {}
             None => found.unknown.push(name),
         }
     }
     found.unknown.sort();
     found
+}
+
+fn is_service_address(name: &str, text: &str) -> bool {
+    name.ends_with("_PORT") && (text.contains("://") || name == "THANE_PORT")
 }
 
 fn read_as(default: &Value, text: String) -> Value {

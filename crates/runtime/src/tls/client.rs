@@ -34,27 +34,35 @@ pub struct ClientFiles {
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     current: Arc<ArcSwap<ClientConfig>>,
+    options: Arc<ClientOptions>,
 }
 
 impl ClientTls {
-    /// A configuration that stays as it is.
+    /// A configuration that stays as it is until it is replaced.
     pub fn from_pem(ca: &str, identity: Option<&Identity>, options: &ClientOptions) -> Result<Self, Error> {
-        let identity = identity.map(|identity| (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes()));
-        let config = build(ca.as_bytes(), identity, options)?;
-        Ok(Self { current: Arc::new(ArcSwap::from_pointee(config)) })
+        let config = build_from(ca, identity, options)?;
+        Ok(Self { current: Arc::new(ArcSwap::from_pointee(config)), options: Arc::new(options.clone()) })
+    }
+
+    /// Takes other certificates into use for new connections; on an error the old ones stay.
+    pub fn replace(&self, ca: &str, identity: Option<&Identity>) -> Result<(), Error> {
+        self.current.store(Arc::new(build_from(ca, identity, &self.options)?));
+        Ok(())
     }
 
     /// A configuration that follows its files; a bad new file is logged and the old one stays in use.
     pub fn from_files(files: ClientFiles, options: ClientOptions, tasks: &Tasks) -> Result<(Self, Reloads), Error> {
         let mut paths = vec![files.ca];
         paths.extend(files.identity.into_iter().flat_map(|paths| [paths.cert, paths.key]));
+        let options = Arc::new(options);
+        let loading = Arc::clone(&options);
         let load = move |paths: &[PathBuf]| {
             let contents = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
             let identity = (contents.len() == 3).then(|| (contents[1].as_slice(), contents[2].as_slice()));
-            Ok((build(&contents[0], identity, &options)?, digest(&contents)))
+            Ok((build(&contents[0], identity, &loading)?, digest(&contents)))
         };
         let (Swapped { current, .. }, reloads) = watch(paths, load, tasks)?;
-        Ok((Self { current }, reloads))
+        Ok((Self { current, options }, reloads))
     }
 
     /// The configuration in force now.
@@ -66,6 +74,11 @@ impl ClientTls {
     pub fn connector(&self) -> TlsConnector {
         TlsConnector::from(self.config())
     }
+}
+
+fn build_from(ca: &str, identity: Option<&Identity>, options: &ClientOptions) -> Result<ClientConfig, Error> {
+    let identity = identity.map(|identity| (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes()));
+    build(ca.as_bytes(), identity, options)
 }
 
 fn build(ca: &[u8], identity: Option<(&[u8], &[u8])>, options: &ClientOptions) -> Result<ClientConfig, Error> {

@@ -51,6 +51,36 @@ impl Reloads {
     }
 }
 
+/// Contents of files, as they are and as they become.
+#[derive(Debug)]
+pub struct Contents {
+    current: Arc<ArcSwap<Vec<Vec<u8>>>>,
+    reloads: Reloads,
+}
+
+impl Contents {
+    /// Reads files, and reads them again whenever they change, until `tasks` stops.
+    pub fn follow(paths: Vec<PathBuf>, tasks: &Tasks) -> Result<Self, Error> {
+        let load = |paths: &[PathBuf]| {
+            let contents = paths.iter().map(|path| super::read(path)).collect::<Result<Vec<_>, _>>()?;
+            let fingerprint = digest(&contents);
+            Ok((contents, fingerprint))
+        };
+        let (Swapped { current, .. }, reloads) = watch(paths, load, tasks)?;
+        Ok(Self { current, reloads })
+    }
+
+    /// What is in the files, in their order.
+    pub fn now(&self) -> Arc<Vec<Vec<u8>>> {
+        self.current.load_full()
+    }
+
+    /// Waits for other contents; false when nobody looks any more.
+    pub async fn changed(&mut self) -> bool {
+        self.reloads.attempts.changed().await.is_ok()
+    }
+}
+
 pub(super) fn digest(contents: &[Vec<u8>]) -> Fingerprint {
     let mut hash = Sha256::new();
     for content in contents {

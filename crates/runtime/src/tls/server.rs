@@ -54,6 +54,7 @@ pub struct ServerFiles {
 #[derive(Debug, Clone)]
 pub struct ServerTls {
     current: Arc<ArcSwap<Loaded>>,
+    options: Arc<ServerOptions>,
 }
 
 /// What was loaded together and is used together.
@@ -64,23 +65,30 @@ struct Loaded {
 }
 
 impl ServerTls {
-    /// A configuration that stays as it is.
+    /// A configuration that stays as it is until it is replaced.
     pub fn from_pem(identity: &Identity, client_ca: Option<&str>, options: &ServerOptions) -> Result<Self, Error> {
-        let (cert, key) = (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes());
-        let loaded = build(cert, key, client_ca.map(str::as_bytes), options)?;
-        Ok(Self { current: Arc::new(ArcSwap::from_pointee(loaded)) })
+        let loaded = build_from(identity, client_ca, options)?;
+        Ok(Self { current: Arc::new(ArcSwap::from_pointee(loaded)), options: Arc::new(options.clone()) })
+    }
+
+    /// Takes other certificates into use for new connections; on an error the old ones stay.
+    pub fn replace(&self, identity: &Identity, client_ca: Option<&str>) -> Result<(), Error> {
+        self.current.store(Arc::new(build_from(identity, client_ca, &self.options)?));
+        Ok(())
     }
 
     /// A configuration that follows its files; a bad new file is logged and the old one stays in use.
     pub fn from_files(files: ServerFiles, options: ServerOptions, tasks: &Tasks) -> Result<(Self, Reloads), Error> {
         let paths: Vec<PathBuf> = [Some(files.cert), Some(files.key), files.client_ca].into_iter().flatten().collect();
+        let options = Arc::new(options);
+        let loading = Arc::clone(&options);
         let load = move |paths: &[PathBuf]| {
             let contents = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-            let loaded = build(&contents[0], &contents[1], contents.get(2).map(Vec::as_slice), &options)?;
+            let loaded = build(&contents[0], &contents[1], contents.get(2).map(Vec::as_slice), &loading)?;
             Ok((loaded, digest(&contents)))
         };
         let (Swapped { current, .. }, reloads) = watch(paths, load, tasks)?;
-        Ok((Self { current }, reloads))
+        Ok((Self { current, options }, reloads))
     }
 
     /// The configuration in force now.
@@ -97,6 +105,11 @@ impl ServerTls {
     pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config())
     }
+}
+
+fn build_from(identity: &Identity, client_ca: Option<&str>, options: &ServerOptions) -> Result<Loaded, Error> {
+    let (cert, key) = (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes());
+    build(cert, key, client_ca.map(str::as_bytes), options)
 }
 
 fn build(cert: &[u8], key: &[u8], client_ca: Option<&[u8]>, options: &ServerOptions) -> Result<Loaded, Error> {

@@ -43,9 +43,14 @@ impl Hub {
     }
 
     /// Whether the agent is known to have the operation that the hub's copy asks for.
-    pub(super) fn is_operation_delivered(&self, core: &Core, key: &Key) -> bool {
-        // Our own agents echo the id, which is more exact. What was given up on was not delivered.
-        !self.echoes && !core.is_fresh() && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation)
+    pub(super) fn is_operation_delivered(&self, core: &Core, key: &Key, incoming: &Incoming) -> bool {
+        // Our own agents echo the id, which is more exact.
+        if self.echoes {
+            return false;
+        }
+        // What was given up on was not delivered; and a status may overtake the acknowledgement.
+        let is_acknowledged = !core.is_fresh() && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation);
+        is_acknowledged || core.store.get(key).is_some_and(|existing| mapping::shows_run(existing, &incoming.body))
     }
 
     pub(super) fn managed_settled(

@@ -110,6 +110,7 @@ fn is_another(incoming: &Incoming, mirror: &Value) -> bool {
 
 /// Whether someone asks for a refresh who did not before.
 fn wants_refresh(old: Option<&Value>, new: &Value) -> bool {
-    let asked = object::annotation(new, REFRESH);
-    asked.is_some() && asked != old.and_then(|old| object::annotation(old, REFRESH))
+    // Argo CD takes an empty refresh for one.
+    let asked = |object: &Value| object["metadata"]["annotations"][REFRESH].as_str().map(str::to_owned);
+    asked(new).is_some() && asked(new) != old.and_then(asked)
 }

@@ -43,7 +43,8 @@ pub(super) fn fresh(kind: Kind, source: &Value) -> Value {
     for name in SERVER_METADATA {
         metadata.remove(name);
     }
-    set_finalizers(metadata, finalizers(source).filter(|name| travels(name)).collect());
+    let travelling: Vec<&str> = finalizers(source).filter(|name| travels(name)).collect();
+    set_finalizers(metadata, &travelling);
     set_map(metadata, "labels", texts(source, "labels"));
     set_map(metadata, "annotations", texts(source, "annotations"));
     object::remove_annotation(&mut new, LAST_APPLIED);
@@ -62,14 +63,14 @@ pub(super) fn overlaid(incoming: &Value, existing: &Value) -> Value {
     annotations.remove(LAST_APPLIED);
     annotations.remove(OPERATION_ID);
     for name in LOCAL {
-        if let Some(value) = object::annotation(existing, name) {
+        if let Some(value) = local_note(existing, name) {
             annotations.insert(name.to_owned(), json!(value));
         }
     }
     let metadata = metadata_mut(&mut wanted);
     set_map(metadata, "annotations", annotations);
     set_map(metadata, "labels", texts(incoming, "labels"));
-    set_finalizers(metadata, wanted_finalizers(incoming, existing));
+    set_finalizers(metadata, &wanted_finalizers(incoming, existing));
     wanted
 }
 
@@ -83,6 +84,19 @@ fn wanted_finalizers<'a>(incoming: &'a Value, existing: &'a Value) -> Vec<&'a st
         .collect();
     let kept = there.iter().filter(|name| !travels(name)).copied();
     wanted.iter().copied().chain(kept).collect()
+}
+
+/// One annotation even if it is empty: Argo CD takes an empty refresh for one.
+pub(super) fn local_note<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"][name].as_str()
+}
+
+/// Gives an object the refresh of another, or none.
+pub(super) fn set_refresh(object: &mut Value, like: &Value) {
+    match local_note(like, REFRESH) {
+        Some(refresh) => object::set_annotation(object, REFRESH, refresh),
+        None => object::remove_annotation(object, REFRESH),
+    }
 }
 
 /// Labels, annotations and finalizers that an object and its copy have in common.
@@ -123,7 +137,7 @@ pub(super) fn set_field(object: &mut Value, name: &str, value: Option<Value>) {
 }
 
 /// Sets the finalizers; none at all is no field, unless an empty one was there.
-pub(super) fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: Vec<&str>) {
+fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: &[&str]) {
     if !finalizers.is_empty() {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
     } else if metadata.get("finalizers").is_some_and(|there| *there != json!([])) {

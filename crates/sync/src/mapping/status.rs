@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::copy::set_field;
+use super::copy::{set_field, set_refresh};
 use super::plan::{Plan, Reason, Refusal, refuse, replace};
 use super::route::{Route, route};
 use super::{Agent, HubSide, Mode, keys, operation};
-use crate::object::{self, Kind, REFRESH, map_mut, metadata_mut};
+use crate::object::{self, Kind, map_mut, metadata_mut};
 
 /// The condition of an Application that its agent could not take over.
 const AGENT_ERROR: &str = "AgentError";
@@ -49,10 +49,7 @@ pub fn status_on_hub(
     set_field(&mut wanted, "status", incoming.get("status").filter(|status| !status.is_null()).cloned());
     operation::keep_termination(&mut wanted, existing, incoming);
     operation::merge(&mut wanted, existing, incoming, operation_delivered);
-    match object::annotation(incoming, REFRESH) {
-        Some(refresh) => object::set_annotation(&mut wanted, REFRESH, refresh),
-        None => object::remove_annotation(&mut wanted, REFRESH),
-    }
+    set_refresh(&mut wanted, incoming);
     replace(existing, wanted)
 }
 

@@ -242,6 +242,7 @@ impl World {
     }
 
     fn crash(&mut self, site: Site) {
+        self.hasten_writes(site);
         match site {
             Site::Hub => {
                 if self.hub.take().is_none() {

@@ -179,6 +179,23 @@ impl World {
         self.queue.insert((self.now + delay, self.order), happening);
     }
 
+    /// What a process that dies had sent reaches the API at once or never.
+    pub(crate) fn hasten_writes(&mut self, site: Site) {
+        let sent: Vec<(u64, u64)> = self
+            .queue
+            .iter()
+            .filter(|(_, happening)| matches!(happening, Happening::Write(end, ..) if end.site() == site))
+            .map(|(at, _)| *at)
+            .collect();
+        for at in sent {
+            if let Some(write) = self.queue.remove(&at)
+                && self.rng.percent(50)
+            {
+                self.at(1, write);
+            }
+        }
+    }
+
     pub(crate) fn time(&self) -> Now {
         let wall = WALL + i64::try_from(self.now).expect("a short run") + self.wall_shift;
         Now {
@@ -281,9 +298,6 @@ impl World {
     }
 
     fn write(&mut self, end: End, epoch: u64, ticket: Ticket, key: &Key, write: &Write) {
-        if epoch != self.epoch(end) && self.rng.percent(50) {
-            return;
-        }
         let fails = !self.healed && self.rng.percent(self.setting.write_failures);
         let is_applied = !fails || self.rng.percent(50);
         let mut outcome = Outcome::Gone;

@@ -15,7 +15,9 @@ use thane_runtime::pki::store::Paths;
 use thane_runtime::pki::{Details, inspect as read_details, store};
 use thane_runtime::{Clock, SystemClock};
 
+use crate::cli::Global;
 use crate::failure::Failure;
+use crate::fleet::objects::Objects;
 use crate::output::{Structured, print_structured, tell};
 
 /// The authority's files in the directory are called this.
@@ -35,10 +37,12 @@ pub(crate) enum Pki {
 }
 
 impl Pki {
-    pub(crate) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self, global: &Global) -> Result<(), Failure> {
         let now = SystemClock::new().now();
         match self {
+            Self::Init(command) if command.is_on_api() => super::block_on(global, command.run_on_api(now)),
             Self::Init(command) => command.run(now),
+            Self::Issue(command) if command.is_on_api() => super::block_on(global, command.run_on_api(now)),
             Self::Issue(command) => command.run(now),
             Self::Inspect(command) => command.run(now),
             Self::Renew(command) => command.run(now),
@@ -54,7 +58,7 @@ struct Place {
     dir: PathBuf,
     /// Form of the output
     #[arg(short, long, value_name = "FORM")]
-    output: Option<Structured>,
+    pub(super) output: Option<Structured>,
 }
 
 impl Place {
@@ -86,6 +90,38 @@ impl Place {
         tell(&format!("{verb} {file} for {}, valid until {}", details.subject_text, details.not_after));
         Ok(())
     }
+}
+
+/// A Secret that is there can be replaced.
+fn replaceable(failure: Failure) -> Failure {
+    match failure.code() {
+        code::SECRET_EXISTS => failure.with_hint("give --force to replace it"),
+        _ => failure,
+    }
+}
+
+/// Tells what was kept in a Secret.
+pub(super) fn report_secret(
+    form: Option<Structured>,
+    verb: &str,
+    objects: &Objects<'_>,
+    name: &str,
+    cert_pem: &str,
+) -> Result<(), Failure> {
+    let details = read_details(cert_pem)?.swap_remove(0);
+    let secret = format!("{}/{name}", objects.namespace());
+    if let Some(form) = form {
+        return print_structured(&Kept { secret: &secret, details: &details }, form);
+    }
+    tell(&format!("{verb} Secret {secret} for {}, valid until {}", details.subject_text, details.not_after));
+    Ok(())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept<'a> {
+    secret: &'a str,
+    details: &'a Details,
 }
 
 #[derive(Serialize)]

@@ -18,6 +18,8 @@ use crate::failure::Failure;
 
 /// What `thane up` writes.
 const DEFAULT_KUBECONFIG: &str = ".thane/kubeconfig";
+/// Where hub and agents keep what is theirs.
+const FLEET_NAMESPACE: &str = "argocd";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Flags of commands that talk to an API server.
@@ -83,6 +85,110 @@ impl Connection {
             return Err(Failure::new(code::KUBECONFIG_UNUSABLE, message));
         }
         read_file(default)
+    }
+}
+
+/// The hub's API, for those who administer a fleet.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct HubConnection {
+    /// Kubeconfig file; else $KUBECONFIG, else ./.thane/kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The hub's context of the kubeconfig; else its current one
+    #[arg(long, aliases = ["hub-context", "principal-context"], value_name = "NAME")]
+    context: Option<String>,
+    /// The hub's own namespace
+    #[arg(short, long, alias = "principal-namespace", value_name = "NAME", default_value = FLEET_NAMESPACE)]
+    namespace: String,
+    /// Longest wait for one answer
+    #[arg(long, value_name = "DURATION", default_value_t = Span(Duration::from_mins(1)))]
+    request_timeout: Span,
+}
+
+/// An agent's API.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct AgentConnection {
+    /// Kubeconfig file of the agent's cluster; else the same as the hub's
+    #[arg(long, value_name = "FILE")]
+    agent_kubeconfig: Option<PathBuf>,
+    /// The agent's context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    agent_context: Option<String>,
+    /// The agent's namespace
+    #[arg(long, value_name = "NAME", default_value = FLEET_NAMESPACE)]
+    agent_namespace: String,
+}
+
+impl HubConnection {
+    /// Whether an API was asked for at all.
+    pub(crate) fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
+    pub(crate) async fn open(&self) -> Result<Session, Failure> {
+        self.connection(self.kubeconfig.clone(), self.context.clone(), &self.namespace).open().await
+    }
+
+    /// A connection to an agent's API, if one was named.
+    pub(crate) async fn open_agent(&self, agent: &AgentConnection) -> Result<Option<Session>, Failure> {
+        if agent.agent_kubeconfig.is_none() && agent.agent_context.is_none() {
+            return Ok(None);
+        }
+        let kubeconfig = agent.agent_kubeconfig.clone().or_else(|| self.kubeconfig.clone());
+        let connection = self.connection(kubeconfig, agent.agent_context.clone(), &agent.agent_namespace);
+        connection.open().await.map(Some)
+    }
+
+    fn connection(&self, kubeconfig: Option<PathBuf>, context: Option<String>, namespace: &str) -> Connection {
+        let request_timeout = self.request_timeout;
+        Connection { kubeconfig, context, namespace: Some(namespace.to_owned()), request_timeout }
+    }
+}
+
+/// The API a role works on: that of a kubeconfig, or that of the cluster this process is a pod of.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct RoleConnection {
+    /// Kubeconfig file; else $KUBECONFIG, else the pod's own cluster, else ./.thane/kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; else its current one
+    #[arg(long, alias = "kubecontext", value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl RoleConnection {
+    /// A client, and the namespace of the context or the pod.
+    pub(crate) async fn open(&self) -> Result<(kube::Client, String), Failure> {
+        let mut config = match self.read()? {
+            Some(kubeconfig) => {
+                let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+                Config::from_custom_kubeconfig(kubeconfig, &options).await?
+            }
+            None => Config::incluster().map_err(|error| Failure::new(code::KUBECONFIG_UNUSABLE, error.to_string()))?,
+        };
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // A watch may be silent for long, and each write has a limit of its own.
+        config.read_timeout = None;
+        let namespace = config.default_namespace.clone();
+        Ok((ClientBuilder::try_from(config)?.build(), namespace))
+    }
+
+    /// None is the cluster this process is a pod of.
+    fn read(&self) -> Result<Option<Kubeconfig>, Failure> {
+        if let Some(path) = &self.kubeconfig {
+            return read_file(path).map(Some);
+        }
+        if let Some(kubeconfig) = Kubeconfig::from_env()? {
+            return Ok(Some(kubeconfig));
+        }
+        if self.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            return Ok(None);
+        }
+        let default = Path::new(DEFAULT_KUBECONFIG);
+        if default.exists() { read_file(default).map(Some) } else { Ok(Some(Kubeconfig::read()?)) }
     }
 }
 

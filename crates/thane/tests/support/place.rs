@@ -29,8 +29,9 @@ impl Place {
     pub(crate) fn command(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("thane"));
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("THANE_") || name == "KUBECONFIG" {
-                command.env_remove(name);
+            let text = name.to_string_lossy();
+            if text.starts_with("THANE_") || text.starts_with("ARGOCD_") || text == "KUBECONFIG" {
+                command.env_remove(&name);
             }
         }
         command.current_dir(self.path()).envs(variables.iter().copied()).args(arguments);

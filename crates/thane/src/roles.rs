@@ -1,0 +1,180 @@
+//! The hub and the agent as processes of their own, on any Kubernetes API.
+
+pub(crate) mod agent;
+pub(crate) mod hub;
+pub(crate) mod secrets;
+pub(crate) mod words;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thane_api::code;
+use thane_runtime::admin::{self, Admin};
+use thane_runtime::config::Loaded;
+use thane_runtime::metrics::{self, Registry};
+use thane_runtime::net::{BindError, Listener, SharedNetwork, Tcp};
+use thane_runtime::readiness::Readiness;
+use thane_runtime::shutdown::Signals;
+use thane_runtime::tasks::Supervisor;
+use thane_runtime::telemetry::{self, LogLevels};
+use thane_runtime::{SharedClock, SystemClock, Tasks};
+use thane_sync::mapping::Pattern;
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Starts the log of a role, and says what of its options is of no effect.
+pub(crate) fn begin(settings: &Loaded<Settings>, idle: &[&str]) -> Result<LogLevels, Failure> {
+    let levels = telemetry::init(&settings.value.log)?;
+    for variable in &settings.unknown_variables {
+        tracing::warn!(variable, "an environment variable sets nothing");
+    }
+    if !idle.is_empty() {
+        tracing::warn!(options = ?idle, "options of argocd-agent that are accepted and of no effect here");
+    }
+    Ok(levels)
+}
+
+/// Runs a role to its end.
+pub(crate) fn block_on(role: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(code::BUG, format!("start the runtime: {error}")))?;
+    runtime.block_on(role)
+}
+
+/// What every role stands on.
+pub(crate) struct Ground {
+    pub(crate) tasks: Tasks,
+    pub(crate) clock: SharedClock,
+    pub(crate) network: SharedNetwork,
+    pub(crate) registry: Registry,
+    pub(crate) readiness: Readiness,
+    pub(crate) health: Readiness,
+    admin: Tasks,
+    listeners: Vec<Box<dyn Listener>>,
+}
+
+impl Ground {
+    /// Takes the ports for health and metrics, before anything else can fail.
+    async fn open(settings: &Settings, health_port: u16, tasks: Tasks) -> Result<Self, Failure> {
+        let (clock, network) = (SystemClock::shared(), Tcp::shared());
+        let address = settings.admin.address;
+        let mut listeners = vec![bind(&network, address, "--metrics-port").await?];
+        if health_port != 0 && health_port != address.port() {
+            let address = SocketAddr::new(address.ip(), health_port);
+            listeners.push(bind(&network, address, "--healthz-port").await?);
+        }
+        let registry = metrics::open_registry(env!("CARGO_PKG_VERSION"), clock.now(), &tasks);
+        // The first child, so that it is the last to stop.
+        let admin = tasks.child("admin");
+        let (readiness, health) = (Readiness::new(), Readiness::new());
+        Ok(Self { tasks, clock, network, registry, readiness, health, admin, listeners })
+    }
+
+    /// Serves health and metrics.
+    fn serve(self, settings: &Loaded<Settings>, levels: LogLevels) {
+        let admin = Arc::new(Admin {
+            tasks: self.tasks,
+            readiness: self.readiness,
+            health: self.health,
+            registry: self.registry,
+            levels,
+            config: settings.rows(),
+        });
+        for listener in self.listeners {
+            admin::serve(Arc::clone(&admin), listener, &self.admin);
+        }
+    }
+}
+
+/// Runs a role until a signal or until a part it needs fails, then stops it in order.
+async fn run(grace: Duration, start: impl AsyncFnOnce(Tasks) -> Result<(), Failure>) -> Result<(), Failure> {
+    // Before anything starts: a signal during the start stops in order, too.
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::new(code::BUG, format!("wait for signals: {error}")))?;
+    let (tasks, mut supervisor) = Tasks::root("thane");
+    let started = tokio::select! {
+        started = start(tasks.clone()) => started.map(|()| true),
+        reason = signals.requested() => {
+            tracing::info!(?reason, "stopping before it was up");
+            Ok(false)
+        }
+    };
+    let outcome = match &started {
+        Ok(true) => ended(&mut supervisor, &mut signals).await,
+        _ => Ok(()),
+    };
+    let stopped = tokio::select! {
+        late = tasks.shutdown(grace) => {
+            if !late.is_empty() {
+                tracing::warn!(tasks = ?late, "some tasks did not end in time");
+            }
+            Ok(())
+        }
+        reason = signals.requested() => {
+            Err(Failure::new(code::TASK_FAILED, format!("a second signal ({reason:?}) cut the shutdown short")))
+        }
+    };
+    started?;
+    outcome.and(stopped)
+}
+
+/// Waits for a signal, or for the failure of a part the process needs.
+async fn ended(supervisor: &mut Supervisor, signals: &mut Signals) -> Result<(), Failure> {
+    tokio::select! {
+        reason = signals.requested() => {
+            tracing::info!(?reason, "stopping");
+            Ok(())
+        }
+        Some(failure) = supervisor.essential_failed() => Err(failure.into()),
+    }
+}
+
+/// Starts to listen; `flag` is what chooses another port.
+async fn bind(network: &SharedNetwork, address: SocketAddr, flag: &str) -> Result<Box<dyn Listener>, Failure> {
+    network.bind(address).await.map_err(|error| match error {
+        BindError::Taken(address) => {
+            let message = format!("port {} on {} is already taken", address.port(), address.ip());
+            Failure::new(code::PORT_TAKEN, message)
+                .with_hint(format!("stop what uses it, or choose another with {flag}"))
+        }
+        other => other.into(),
+    })
+}
+
+/// The address a host name stands for here; empty for all.
+fn listen_address(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    if host.is_empty() {
+        return Ok(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    }
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, port));
+    }
+    let unknown = |why: String| Failure::new(code::CONFIG_INVALID, format!("listen on {host}: {why}"));
+    let mut found = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+    found.next().ok_or_else(|| unknown("the name has no address".to_owned()))
+}
+
+/// Patterns of namespaces, each of which must be one.
+fn patterns(texts: &[String]) -> Result<Vec<Pattern>, Failure> {
+    let patterns: Vec<Pattern> = texts.iter().map(Pattern::new).collect();
+    match patterns.iter().find(|pattern| !pattern.is_valid()) {
+        Some(bad) => Err(Failure::new(code::CONFIG_INVALID, format!("{bad} is neither a glob nor an expression"))),
+        None => Ok(patterns),
+    }
+}
+
+/// The namespace that was configured, else the one of the context or the pod.
+fn namespace(configured: &str, context: String) -> Result<String, Failure> {
+    let namespace = if configured.is_empty() { context } else { configured.to_owned() };
+    crate::kubernetes::connection::check_segment("namespace", &namespace)?;
+    Ok(namespace)
+}
+
+/// A word of a setting, or what it should be.
+fn word<T: std::str::FromStr<Err: std::fmt::Display>>(key: &str, text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|error| Failure::new(code::CONFIG_INVALID, format!("{key}: {error}")))
+}

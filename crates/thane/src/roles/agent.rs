@@ -1,0 +1,167 @@
+//! The agent as a process.
+
+use std::sync::Arc;
+
+use kube::Client;
+use thane_agent::connection::{self, Dialer, State};
+use thane_agent::role::{self, Config, Parts};
+use thane_api::code;
+use thane_runtime::Tasks;
+use thane_runtime::config::Loaded;
+use thane_runtime::metrics::PREFIX;
+use thane_runtime::pki;
+use thane_runtime::readiness::Condition;
+use thane_runtime::telemetry::LogLevels;
+use thane_runtime::tls::{ClientOptions, ClientTls};
+use thane_sync::mapping::{AgentSide, Mode};
+use tokio::sync::watch;
+
+use super::secrets::{self, Kept, Place, Remedy, Wanted};
+use super::{Ground, namespace, patterns, word};
+use crate::failure::Failure;
+use crate::kubernetes::connection::RoleConnection;
+use crate::settings::Settings;
+use crate::settings::agent::AgentSettings;
+use crate::settings::link::unless_zero;
+
+/// Runs the agent until a signal, or until a part it needs fails.
+pub(crate) async fn run(
+    settings: Loaded<Settings>,
+    levels: LogLevels,
+    connection: RoleConnection,
+) -> Result<(), Failure> {
+    let grace = settings.value.agent.grace.0;
+    super::run(grace, async |tasks| start(&settings, levels, &connection, tasks).await).await
+}
+
+async fn start(
+    settings: &Loaded<Settings>,
+    levels: LogLevels,
+    connection: &RoleConnection,
+    tasks: Tasks,
+) -> Result<(), Failure> {
+    let agent = &settings.value.agent;
+    let mode: Mode = word("agent.mode", &agent.mode)?;
+    let mut ground = Ground::open(&settings.value, agent.health_port, tasks).await?;
+    let (client, context) = connection.open().await?;
+    let namespace = namespace(&agent.namespace, context)?;
+    let dialed = dialed(agent, mode, &namespace)?;
+    let secrets = ground.tasks.child("secrets");
+    let (tls, name) = tls(agent, &namespace, &client, &secrets).await?;
+    let config = config(agent, mode, &namespace, name)?;
+    let dialer = Dialer::new(dialed, Arc::clone(&ground.network), Some(tls), Arc::clone(&ground.clock));
+    dialer.metrics().register(ground.registry.sub_registry_with_prefix(PREFIX));
+    let state = dialer.state();
+    let parts = Parts {
+        client,
+        dialer,
+        clock: Arc::clone(&ground.clock),
+        live: Arc::new(thane_link::NoLive),
+        salt: uuid::Uuid::new_v4().to_string(),
+    };
+    let role = ground.tasks.child("agent");
+    let handle = role::start(config, parts, &mut ground.registry, &role);
+    let conditions = [ground.readiness.condition("hub"), ground.health.condition("hub")];
+    ground.serve(settings, levels);
+    let group = role.clone();
+    role.spawn("readiness", async move {
+        follow(state, &conditions).await;
+        group.cancelled().await;
+        // The loop would end, unasked, when nobody can ask it anything any more.
+        drop(handle);
+    });
+    tracing::info!(hub = agent.server, port = agent.server_port, %mode, namespace, "the agent runs");
+    Ok(())
+}
+
+/// Well is an agent that its hub hears.
+async fn follow(mut state: watch::Receiver<State>, conditions: &[Condition]) {
+    loop {
+        let reason = match &*state.borrow_and_update() {
+            State::Connected => None,
+            State::Connecting => Some("connecting".to_owned()),
+            State::Failed(failure) => Some(failure.to_string()),
+        };
+        for condition in conditions {
+            match &reason {
+                None => condition.holds(),
+                Some(reason) => condition.fails(reason.clone()),
+            }
+        }
+        if state.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn dialed(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection::Config, Failure> {
+    if agent.server.is_empty() {
+        let failure = Failure::new(code::CONFIG_INVALID, "no hub is named");
+        return Err(failure.with_hint("give its host name or address with --server-address"));
+    }
+    Ok(connection::Config {
+        namespace: namespace.to_owned(),
+        credentials: word("agent.credentials", &agent.credentials)?,
+        capabilities: role::capabilities(),
+        compression: agent.compression,
+        websocket: agent.websocket,
+        keepalive_interval: unless_zero(agent.keepalive_interval),
+        keepalive_timeout: agent.keepalive_timeout.0,
+        heartbeat_interval: unless_zero(agent.heartbeat_interval),
+        connect_timeout: agent.connect_timeout.0,
+        request_timeout: agent.request_timeout.0,
+        backoff_first: agent.backoff_first.0,
+        backoff_max: agent.backoff_max.0,
+        message_bytes_max: usize::try_from(agent.message_bytes_max.0).unwrap_or(usize::MAX),
+        ..connection::Config::new(agent.server.clone(), agent.server_port, mode)
+    })
+}
+
+fn config(agent: &AgentSettings, mode: Mode, namespace: &str, name: String) -> Result<Config, Failure> {
+    Ok(Config {
+        side: AgentSide {
+            name,
+            mode,
+            namespace: namespace.to_owned(),
+            // The hub says it when they meet.
+            hub_namespace: String::new(),
+            placement: agent.placement.into(),
+            allowed_namespaces: patterns(&agent.allowed_namespaces)?,
+            mismatch: word("agent.sourceMismatch", &agent.source_mismatch)?,
+            adoption: word("agent.adoption", &agent.adoption)?,
+            on_recreate: word("agent.onRecreate", &agent.on_recreate)?,
+        },
+        selector: agent.selector.clone(),
+        makes_namespaces: agent.create_namespaces,
+        link: agent.link.options(),
+        writes_max: agent.writes_max.max(1),
+        write_timeout: agent.write_timeout.0,
+    })
+}
+
+/// The agent's TLS, and the name in its certificate.
+async fn tls(
+    agent: &AgentSettings,
+    namespace: &str,
+    client: &Client,
+    tasks: &Tasks,
+) -> Result<(ClientTls, String), Failure> {
+    let remedy =
+        Remedy("make it on the hub's side with `thane pki issue agent NAME --agent-context CONTEXT`".to_owned());
+    let place = Place::choose(&[&agent.tls.cert, &agent.tls.key], namespace, &agent.tls.secret)?;
+    let what = place.to_string();
+    let identity = place.open(Wanted::Identity, client, &remedy, tasks).await?;
+    let authority = Place::choose(&[&agent.tls.ca], namespace, &agent.tls.ca_secret)?;
+    let authorities = authority.open(Wanted::Authorities, client, &remedy, tasks).await?;
+    let options = ClientOptions { versions: agent.tls.min_version.into(), protocols: vec!["h2"] };
+    let made = ClientTls::from_pem(&authorities.text(), Some(&identity.identity()), &options);
+    let tls = made.map_err(|error| secrets::unusable(&what, &error, &remedy))?;
+    let details = pki::inspect(&identity.identity().cert_pem)?;
+    let name = details.first().map(|details| details.subject.common_name.clone()).unwrap_or_default();
+    let changing = tls.clone();
+    secrets::on_change([identity, authorities], tasks, move |[identity, authorities]: &[Kept; 2]| {
+        let replaced = changing.replace(&authorities.text(), Some(&identity.identity()));
+        replaced.map_err(|error| error.to_string())
+    });
+    Ok((tls, name))
+}

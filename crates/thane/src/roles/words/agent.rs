@@ -1,0 +1,199 @@
+//! The agent's options: those of `argocd-agent agent`.
+
+use super::Meaning::{Duration, List, Number, Read, Switch, Text};
+use super::{Assigned, Given, Table, Word, values};
+
+/// Options of an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent;
+
+/// Flags of an agent as they were given.
+pub(crate) type AgentWords = Given<Agent>;
+
+const UNVERIFIED: &str = "the hub's certificate is always verified here; give its authority with --root-ca-path";
+const MESH: &str = "every connection has TLS here; a service mesh in between has to pass it through";
+
+impl Table for Agent {
+    const WORDS: &'static [Word] = &[
+        Word::new(
+            "server-address",
+            "ARGOCD_AGENT_REMOTE_SERVER",
+            "Host name or address of the hub",
+            Text("agent.server"),
+        ),
+        Word::new("server-port", "ARGOCD_AGENT_REMOTE_PORT", "Port of the hub", Number("agent.serverPort")),
+        Word::new(
+            "agent-mode",
+            "ARGOCD_AGENT_MODE",
+            "Who decides: managed (the hub) or autonomous (the cluster)",
+            Text("agent.mode"),
+        ),
+        Word::new(
+            "creds",
+            "ARGOCD_AGENT_CREDS",
+            "How it proves who it is: mtls:any or userpass:FILE",
+            Text("agent.credentials"),
+        ),
+        Word::new(
+            "namespace",
+            "ARGOCD_AGENT_NAMESPACE",
+            "Namespace of its Argo CD and its Secrets",
+            Text("agent.namespace"),
+        ),
+        Word::new(
+            "root-ca-secret-name",
+            "ARGOCD_AGENT_TLS_ROOT_CA_SECRET_NAME",
+            "Secret with the authorities of the hub's certificate",
+            Text("agent.tls.caSecret"),
+        ),
+        Word::new(
+            "root-ca-path",
+            "ARGOCD_AGENT_TLS_ROOT_CA_PATH",
+            "File with those authorities, instead of the Secret",
+            Text("agent.tls.ca"),
+        ),
+        Word::new(
+            "tls-secret-name",
+            "ARGOCD_AGENT_TLS_SECRET_NAME",
+            "Secret with its certificate and key",
+            Text("agent.tls.secret"),
+        ),
+        Word::new(
+            "tls-client-cert",
+            "ARGOCD_AGENT_TLS_CLIENT_CERT_PATH",
+            "File with its certificate, instead of the Secret",
+            Text("agent.tls.cert"),
+        ),
+        Word::new("tls-client-key", "ARGOCD_AGENT_TLS_CLIENT_KEY_PATH", "File with its key", Text("agent.tls.key")),
+        Word::new(
+            "tls-min-version",
+            "ARGOCD_AGENT_TLS_MIN_VERSION",
+            "Oldest TLS version: tls1.3 or tls1.2",
+            Read(min_version),
+        ),
+        Word::new("tls-max-version", "ARGOCD_AGENT_TLS_MAX_VERSION", "", Read(values::max_version)),
+        Word::new(
+            "destination-based-mapping",
+            "ARGOCD_AGENT_DESTINATION_BASED_MAPPING",
+            "Keep Applications in the namespaces they have on the hub; the same as the hub's",
+            Read(placement),
+        )
+        .switched(),
+        Word::new(
+            "allowed-namespaces",
+            "ARGOCD_AGENT_ALLOWED_NAMESPACES",
+            "Further namespaces that Applications may be in, such as 'team-*'",
+            List("agent.allowedNamespaces"),
+        ),
+        Word::new(
+            "create-namespace",
+            "ARGOCD_AGENT_CREATE_NAMESPACE",
+            "Make the namespaces of Applications",
+            Switch("agent.createNamespaces"),
+        ),
+        Word::new(
+            "label-selector",
+            "ARGOCD_AGENT_LABEL_SELECTOR",
+            "Labels that Applications must have",
+            Text("agent.selector"),
+        ),
+        Word::new(
+            "source-uid-mismatch-policy",
+            "ARGOCD_AGENT_SOURCE_UID_MISMATCH_POLICY",
+            "What to do with a copy whose source was made anew: recreate or upsert",
+            Text("agent.sourceMismatch"),
+        ),
+        Word::new(
+            "adoption-policy",
+            "ARGOCD_AGENT_ADOPTION_POLICY",
+            "Whether an Application that was there before becomes the copy: always or never",
+            Text("agent.adoption"),
+        ),
+        Word::new(
+            "on-application-recreate",
+            "ARGOCD_AGENT_ON_APPLICATION_RECREATE",
+            "After a deleted copy was made again: ignore, clear-status or resync",
+            Text("agent.onRecreate"),
+        ),
+        Word::new(
+            "enable-websocket",
+            "ARGOCD_AGENT_ENABLE_WEBSOCKET",
+            "Speak gRPC over WebSockets",
+            Switch("agent.websocket"),
+        ),
+        Word::new(
+            "enable-compression",
+            "ARGOCD_AGENT_ENABLE_COMPRESSION",
+            "Compress what is sent",
+            Switch("agent.compression"),
+        ),
+        Word::new(
+            "keep-alive-ping-interval",
+            "ARGOCD_AGENT_KEEP_ALIVE_PING_INTERVAL",
+            "How often a silent hub is asked for a sign of life; 0 for never",
+            Duration("agent.keepaliveInterval"),
+        ),
+        Word::new(
+            "heartbeat-interval",
+            "ARGOCD_AGENT_HEARTBEAT_INTERVAL",
+            "How often to send a sign of life as an event; 0 for never",
+            Duration("agent.heartbeatInterval"),
+        ),
+        Word::new(
+            "grpc-max-message-size",
+            "ARGOCD_AGENT_GRPC_MAX_MESSAGE_SIZE",
+            "Bytes of one message",
+            Read(message_bytes),
+        ),
+        Word::new(
+            "metrics-port",
+            "ARGOCD_AGENT_METRICS_PORT",
+            "Port of metrics and health",
+            Read(values::metrics_port),
+        ),
+        Word::new(
+            "healthz-port",
+            "ARGOCD_AGENT_HEALTH_CHECK_PORT",
+            "Port of another listener for /healthz",
+            Number("agent.healthPort"),
+        ),
+        Word::new("", "ARGOCD_AGENT_LOG_LEVEL", "", Read(values::log_level)),
+        Word::new("", "ARGOCD_AGENT_LOG_FORMAT", "", Text("log.format")),
+        Word::new("", "ARGOCD_AGENT_SEND_QUEUE_SIZE", "", Number("agent.link.queueMax")),
+        Word::new("", "ARGOCD_AGENT_RECV_QUEUE_SIZE", "", Number("agent.link.incomingMax")),
+        Word::refused("insecure-tls", "ARGOCD_AGENT_TLS_INSECURE", UNVERIFIED),
+        Word::refused("insecure-plaintext", "ARGOCD_AGENT_INSECURE_PLAINTEXT", MESH),
+        Word::idle("ignore-unmanaged-apps", "ARGOCD_AGENT_IGNORE_UNMANAGED_APPS").switched(),
+        Word::idle("enable-resource-proxy", "ARGOCD_AGENT_ENABLE_RESOURCE_PROXY").switched(),
+        Word::idle("cache-refresh-interval", "ARGOCD_AGENT_CACHE_REFRESH_INTERVAL"),
+        Word::idle("informer-sync-timeout", "ARGOCD_AGENT_INFORMER_SYNC_TIMEOUT"),
+        Word::idle("buffer-informer-event-interval", "ARGOCD_AGENT_BUFFER_INFORMER_EVENT_INTERVAL"),
+        Word::idle("full-detail", "ARGOCD_AGENT_FULL_DETAIL"),
+        Word::idle("tls-ciphersuites", "ARGOCD_AGENT_TLS_CIPHERSUITES"),
+        Word::idle("pprof-port", "ARGOCD_AGENT_PPROF_PORT"),
+        Word::idle("otlp-address", "ARGOCD_AGENT_OTLP_ADDRESS"),
+        Word::idle("otlp-insecure", "ARGOCD_AGENT_OTLP_INSECURE").switched(),
+        Word::idle("redis-addr", ""),
+        Word::idle("redis-username", ""),
+        Word::idle("redis-password", ""),
+        Word::idle("redis-creds-dir-path", ""),
+        Word::idle("redis-tls-enabled", "ARGOCD_AGENT_REDIS_TLS_ENABLED").switched(),
+        Word::idle("redis-tls-insecure", "ARGOCD_AGENT_REDIS_TLS_INSECURE").switched(),
+        Word::idle("redis-tls-ca-path", "ARGOCD_AGENT_REDIS_TLS_CA_PATH"),
+        Word::idle("redis-tls-ca-secret-name", "ARGOCD_AGENT_REDIS_TLS_CA_SECRET_NAME"),
+        Word::idle("", "ARGOCD_AGENT_KUBE_QPS"),
+        Word::idle("", "ARGOCD_AGENT_KUBE_BURST"),
+    ];
+}
+
+fn placement(text: &str, _upstream: bool) -> Result<Assigned, String> {
+    values::placement("agent.placement", text)
+}
+
+fn min_version(text: &str, _upstream: bool) -> Result<Assigned, String> {
+    values::min_version("agent.tls.minVersion", text)
+}
+
+fn message_bytes(text: &str, _upstream: bool) -> Result<Assigned, String> {
+    values::bytes("agent.messageBytesMax", text)
+}
