@@ -53,7 +53,13 @@ impl Agent {
     /// What the agent and its hub have in common: copies, or the agent's own objects.
     fn own(&self, core: &Core) -> Vec<(Key, Object)> {
         let all = core.store.iter().filter(|(key, object)| self.is_shared(key, object));
+        let all = all.chain(self.missing_copies(core));
         all.map(|(key, object)| (key.clone(), object.clone())).collect()
+    }
+
+    /// Copies that someone deleted and that are about to be made again.
+    fn missing_copies<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = (&'a Key, &'a Object)> {
+        self.copies.iter().filter(|(key, _)| core.store.get(key).is_none() && !self.ending.contains(*key))
     }
 
     fn is_shared(&self, key: &Key, object: &Object) -> bool {
@@ -199,7 +205,8 @@ impl Agent {
     /// What the hub should have, by its names there.
     fn inventory(&self, core: &Core) -> Inventory {
         let mut inventory = Inventory::default();
-        for (key, object) in core.store.iter().filter(|(key, object)| self.is_shared(key, object)) {
+        let all = core.store.iter().filter(|(key, object)| self.is_shared(key, object));
+        for (key, object) in all.chain(self.missing_copies(core)) {
             match self.side.mode {
                 Mode::Managed => {
                     let namespace = match (key.kind, self.side.placement) {
