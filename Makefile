@@ -34,16 +34,25 @@ check: ## formatting, lints, tidiness, dependencies
 	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny is not installed: dependencies not checked"; fi
 
 .PHONY: peers
-peers: ## build the real Kubernetes, etcd and argocd-agentctl, once
+peers: ## build the real Kubernetes, etcd, argocd-agent and Argo CD, once
 	peers/build
 
 .PHONY: test-peers
-test-peers: ## the tests against the real Kubernetes; run `make peers` first
+test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make peers` first
+	$(CARGO) build --locked --package thane
 	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests -- --nocapture
+
+.PHONY: sim
+sim: ## the protocol in simulation; SEEDS=10000 for more
+	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
 
 .PHONY: bench
 bench: build ## side by side with kube-apiserver and etcd; run `make peers` first
 	$(CARGO) run --release --locked --package thane-testkit --example bench -- target/release/thane $(BENCH)
+
+.PHONY: bench-fleet
+bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent thane'; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_fleet -- $(BENCH)
 
 .PHONY: coverage
 coverage: ## line coverage in coverage/html

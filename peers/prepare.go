@@ -1,6 +1,6 @@
 // Writes go.mod and go.sum in the current folder so that a published module's programs build from there.
 //
-//	go run prepare.go [-own VERSION] [-replace MODULE=FOLDER]... MODULE VERSION
+//	go run prepare.go [-own VERSION] [-replace MODULE=FOLDER|MODULE@VERSION]... MODULE VERSION
 //
 // A module's own replacements count only in its own repository. Those by a published version are taken over; those by a
 // folder are dropped, and where the module then asks for a placeholder version, -own says which one was published.
@@ -48,7 +48,7 @@ func main() {
 	log.SetFlags(0)
 	var replacements list
 	own := flag.String("own", "", "published version of the module's inner modules")
-	flag.Var(&replacements, "replace", "MODULE=FOLDER")
+	flag.Var(&replacements, "replace", "MODULE=FOLDER or MODULE=MODULE@VERSION")
 	flag.Parse()
 	module := version{flag.Arg(0), flag.Arg(1)}
 
@@ -72,8 +72,8 @@ func main() {
 		}
 	}
 	for _, replacement := range replacements {
-		path, folder, _ := strings.Cut(replacement, "=")
-		fmt.Fprintf(&text, "replace %s => %s\n", path, folder)
+		path, by, _ := strings.Cut(replacement, "=")
+		fmt.Fprintf(&text, "replace %s => %s\n", path, strings.Replace(by, "@", " ", 1))
 	}
 	sums, err := os.ReadFile(filepath.Join(downloaded.Dir, "go.sum"))
 	if err == nil {

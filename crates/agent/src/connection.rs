@@ -7,6 +7,7 @@ mod failure;
 mod metrics;
 mod session;
 mod stream;
+mod watched;
 mod websocket;
 
 use std::collections::BTreeSet;
@@ -52,7 +53,7 @@ pub struct Config {
     pub capabilities: BTreeSet<String>,
     /// Whether to compress what is sent.
     pub compression: bool,
-    /// Whether to speak gRPC over WebSockets.
+    /// Whether to speak gRPC over WebSocket.
     pub websocket: bool,
     /// How often a silent hub is asked for a sign of life on the level of HTTP.
     pub keepalive_interval: Option<Duration>,
@@ -95,7 +96,7 @@ impl Config {
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(20),
             backoff_first: Duration::from_secs(1),
-            backoff_max: Duration::from_secs(60),
+            backoff_max: Duration::from_mins(1),
             message_bytes_max: 200 * 1024 * 1024,
             outgoing_max: 256,
             incoming_max: 256,
@@ -141,6 +142,7 @@ pub struct Dialer {
     clock: SharedClock,
     metrics: Metrics,
     state: watch::Sender<State>,
+    chance: Box<dyn Fn() -> f64 + Send + Sync>,
 }
 
 /// What a hub says when it is tried.
@@ -158,7 +160,15 @@ impl Dialer {
     /// Whoever connects through this network, with TLS unless there is none.
     pub fn new(config: Config, network: SharedNetwork, tls: Option<ClientTls>, clock: SharedClock) -> Self {
         let line = Line { config: Arc::new(config), network, tls };
-        Self { line, clock, metrics: Metrics::default(), state: watch::Sender::new(State::Connecting) }
+        let state = watch::Sender::new(State::Connecting);
+        Self { line, clock, metrics: Metrics::default(), state, chance: Box::new(rand::random) }
+    }
+
+    /// Draws the random part of waits from here, numbers from 0 to 1: a simulation repeats itself.
+    #[must_use]
+    pub fn with_chance(mut self, chance: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        self.chance = Box::new(chance);
+        self
     }
 
     /// Follows how the connection is doing.
@@ -187,7 +197,7 @@ impl Dialer {
         let (incoming, received) = mpsc::channel(config.incoming_max);
         let answer = calls.subscribe(to_send, close.clone()).await?;
         let reply = match &greeting.capabilities {
-            Some(_) => Reply::Open(calls.answered(Step::Subscribe, answer).await?.into_inner()),
+            Some(_) => Reply::Open(Box::new(calls.answered(Step::Subscribe, answer).await?.into_inner())),
             None => Reply::Awaited(answer),
         };
         let capabilities = greeting.capabilities.unwrap_or_default();
@@ -246,7 +256,7 @@ pub async fn run(dialer: Dialer, on: mpsc::Sender<Opened>, tasks: Tasks) {
             backoff.reset();
             told = None;
         }
-        let wait = backoff.next(rand::random());
+        let wait = backoff.next((dialer.chance)());
         dialer.metrics.failed(&failure);
         // The same trouble again and again is said once.
         if told.replace(failure.label()) == Some(failure.label()) {

@@ -1,6 +1,6 @@
 //! Events between hub and agent: what they are about, what they say, who they belong to.
 //!
-//! The wire form is a CloudEvent (`wire::cloudevents`); this is what the rest of Thane handles.
+//! The wire form is a `CloudEvent` (`wire::cloudevents`); this is what the rest of Thane handles.
 
 mod codec;
 mod names;

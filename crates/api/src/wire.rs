@@ -1,5 +1,10 @@
 //! Messages and services of the connection between agent and hub, generated from `proto/`.
-#![expect(missing_docs, clippy::pedantic, reason = "generated code; proto/ says what it is")]
+#![expect(
+    missing_docs,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code; proto/ says what it is"
+)]
 
 mod io {
     pub(super) mod cloudevents {

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use arc_swap::ArcSwap;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::builtin;
 use crate::resource::ResourceType;
@@ -13,6 +16,8 @@ use crate::resource::ResourceType;
 pub(crate) struct Types {
     by_path: BTreeMap<(String, String, String), Arc<ResourceType>>,
     groups: Vec<Group>,
+    /// The requests that write by these types.
+    writers: TaskTracker,
 }
 
 /// One API group with its versions, the preferred one first.
@@ -43,7 +48,13 @@ impl Types {
             })
             .collect();
         groups.sort_by_key(|group| (group_rank(&group.name), group.name.clone()));
-        Self { by_path, groups }
+        Self { by_path, groups, writers: TaskTracker::new() }
+    }
+
+    /// Waits for the requests that still write by these types, once others have taken their place.
+    pub(crate) async fn written(&self) {
+        self.writers.close();
+        self.writers.wait().await;
     }
 
     /// The type served at a path.
@@ -156,6 +167,19 @@ impl Catalog {
         self.types.load_full()
     }
 
+    /// The types now, for a request that writes by them: whoever replaces them can wait until it has given the token up.
+    pub(crate) fn types_to_write(&self) -> (Arc<Types>, TaskTrackerToken) {
+        loop {
+            let types = self.types();
+            let token = types.writers.token();
+            // Counted before it looks again, as they are replaced before their writers are counted: one sees the other.
+            fence(Ordering::SeqCst);
+            if Arc::ptr_eq(&types, &self.types()) {
+                return (types, token);
+            }
+        }
+    }
+
     /// The built-in type `plural` of `group`.
     ///
     /// # Panics
@@ -166,15 +190,32 @@ impl Catalog {
         found.expect("built-in types are always in the catalog")
     }
 
-    /// Replaces all custom types.
-    pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<ResourceType>>) {
-        self.types.store(Arc::new(Types::new(builtins().into_iter().chain(custom))));
+    /// Replaces all custom types; the types as they were.
+    pub(crate) fn set_custom(&self, custom: impl IntoIterator<Item = Arc<ResourceType>>) -> Arc<Types> {
+        let before = self.types.swap(Arc::new(Types::new(builtins().into_iter().chain(custom))));
+        fence(Ordering::SeqCst);
+        before
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    #[test]
+    fn replaced_types_wait_for_their_writers() {
+        let catalog = Catalog::default();
+        let (types, writing) = catalog.types_to_write();
+        let before = catalog.set_custom([]);
+        assert!(Arc::ptr_eq(&types, &before));
+        assert_eq!(before.written().now_or_never(), None);
+        let (_, later) = catalog.types_to_write();
+        drop(writing);
+        assert_eq!(before.written().now_or_never(), Some(()), "one that writes by the new types does not matter");
+        drop(later);
+    }
 
     #[test]
     fn versions_sort_as_kubernetes_sorts_them() {

@@ -100,6 +100,7 @@ impl Keeper {
     }
 
     async fn run(&mut self, mut revision: u64) {
+        let mut authority = self.server.authority.subscribe();
         loop {
             let watch = self.server.objects.store().watch(Bytes::from_static(ALL), revision);
             if let Ok(mut watch) = watch {
@@ -114,6 +115,7 @@ impl Keeper {
                                 break;
                             }
                         },
+                        Ok(()) = authority.changed() => self.queue.push(Work::Authority),
                         () = sleep_until(wake), if wake.is_some() => {}
                     }
                     self.drain().await;
@@ -162,6 +164,12 @@ impl Keeper {
         match work {
             Work::Definition(name) => self.definitions.reconcile(&self.server, name).await,
             Work::Aggregate => roles::aggregate(&self.server).await,
+            Work::Authority => {
+                for namespace in namespaces::names(&self.server).await? {
+                    self.queue.push(Work::Defaults(namespace));
+                }
+                Ok(())
+            }
             Work::Defaults(namespace) => namespaces::defaults(&self.server, namespace).await,
             Work::Terminate(namespace) => namespaces::terminate(&self.server, namespace).await,
             Work::Dependent(key) => collect::dependent(&self.server, &self.graph, key).await,

@@ -155,6 +155,7 @@ impl Embedded {
         let renewals = tasks.child("renewal");
         let renewal = renewal::run(identities, current.renewal_at, sender, clock, renewals.clone());
         renewals.spawn("certificates", renewal);
+        renewals.spawn("authority", follow(server.clone(), credentials.clone()));
         Ok(Self { server, address, credentials, store })
     }
 
@@ -182,6 +183,14 @@ impl Embedded {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
         format!("https://{address}")
+    }
+}
+
+/// Tells the server of each new certificate authority, for as long as certificates are renewed.
+async fn follow(server: ApiServer, mut credentials: watch::Receiver<Credentials>) {
+    while credentials.changed().await.is_ok() {
+        let ca_pem = credentials.borrow_and_update().ca_pem.clone();
+        server.set_authority(&ca_pem);
     }
 }
 

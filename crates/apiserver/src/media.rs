@@ -159,12 +159,70 @@ pub(crate) const OBJECT_TYPES: &[&str] =
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn accepted(text: &str) -> Result<Accepted, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, text.parse().unwrap());
         Accepted::negotiate(&headers).map_err(|failure| failure.code)
+    }
+
+    /// Media ranges, good and bad, with parameters.
+    fn range() -> impl Strategy<Value = String> {
+        let essence = prop::sample::select(vec![
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+            "application/*",
+            "*/*",
+            "text/html",
+            "APPLICATION/JSON",
+            "",
+        ]);
+        let param = prop::sample::select(vec![
+            "as=Table",
+            "as=PartialObjectMetadata",
+            "as=PartialObjectMetadataList",
+            "as=Nothing",
+            "g=meta.k8s.io",
+            "g=other",
+            "v=v1",
+            "v=v1beta1",
+            "q=0.5",
+            "odd",
+            "=",
+        ]);
+        (essence, prop::collection::vec(param, 0..5))
+            .prop_map(|(essence, params)| std::iter::once(essence).chain(params).collect::<Vec<_>>().join(";"))
+    }
+
+    proptest! {
+        #[test]
+        fn any_accept_is_answered_or_refused(text in "[ -~]{0,60}") {
+            prop_assert!(matches!(accepted(&text), Ok(_) | Err(406)), "{text}");
+        }
+
+        #[test]
+        fn a_range_we_cannot_answer_changes_nothing(
+            before in prop::collection::vec(range(), 0..3), after in prop::collection::vec(range(), 0..3),
+        ) {
+            let with = [&before[..], &["image/png;as=Table;g=meta.k8s.io;v=v1".to_owned()], &after[..]].concat();
+            let without = [before, after].concat().join(",");
+            prop_assume!(!without.trim().is_empty());
+            prop_assert_eq!(accepted(&with.join(",")), accepted(&without), "{}", without);
+        }
+
+        #[test]
+        fn the_first_we_can_answer_wins(ranges in prop::collection::vec(range(), 1..5)) {
+            // a range alone that is answered as protobuf's stand-in does not win over one that is meant
+            let meant = |range: &String| !range.is_empty() && !range.contains("protobuf");
+            let alone = ranges.iter().filter(|range| meant(range)).find_map(|range| accepted(range).ok());
+            if let Some(alone) = alone {
+                prop_assert_eq!(accepted(&ranges.join(",")), Ok(alone));
+            }
+        }
     }
 
     #[test]

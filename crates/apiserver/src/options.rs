@@ -281,3 +281,6 @@ impl DeleteOptions {
         if errors.is_empty() { Ok(options) } else { Err(Failure::invalid("meta.k8s.io", "DeleteOptions", "", &errors)) }
     }
 }
+
+#[cfg(test)]
+mod tests;

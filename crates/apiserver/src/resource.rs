@@ -1,6 +1,7 @@
 //! A resource type: everything the verbs need to know about one kind at one version.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 
@@ -8,7 +9,7 @@ use crate::builtin;
 use crate::crd::{CustomKind, Scale, Version};
 use crate::failure::Failure;
 use crate::field::FieldError;
-use crate::patch::apply::{Target, reset_fields};
+use crate::patch::apply::{Replicas, Target, reset_fields};
 use crate::schema::{self, Schema};
 
 mod behaviour;
@@ -60,8 +61,11 @@ pub(crate) struct Custom {
     pub stored: Arc<Schema>,
     /// The schemas of the other versions, by `group/version`.
     pub other_versions: Vec<(String, Arc<Schema>)>,
-    /// The newest revision at which objects may have been stored under another spec.
-    pub revision: u64,
+    /// The store's revision when this was made; differs for each spec.
+    pub made: u64,
+    /// The newest revision at which objects may have been stored under another spec: any, until no such write is under
+    /// way.
+    pub revision: Arc<AtomicU64>,
     /// There is no other version, so that objects written after `revision` were pruned and defaulted by this very
     /// schema. Others are when they are read.
     pub alone: bool,
@@ -93,7 +97,7 @@ impl ResourceType {
     /// The types described by a `CustomResourceDefinition`: one for each version that is served.
     ///
     /// `revision` is the newest at which objects may have been stored under another spec.
-    pub(crate) fn custom(definition: &CustomKind, revision: u64) -> Vec<Self> {
+    pub(crate) fn custom(definition: &CustomKind, made: u64, revision: &Arc<AtomicU64>) -> Vec<Self> {
         let versions = &definition.versions;
         let served = versions.iter().filter(|version| version.served);
         served
@@ -107,7 +111,8 @@ impl ResourceType {
                         other_versions: others
                             .map(|other| (api_version(&definition.group, &other.name), Arc::clone(&other.schema)))
                             .collect(),
-                        revision,
+                        made,
+                        revision: Arc::clone(revision),
                         alone: versions.len() == 1,
                     },
                 )
@@ -182,6 +187,15 @@ impl ResourceType {
             reset: &reset_fields(&self.api_version, &self.kind, self.status, subresource),
             other_versions: others,
         })
+    }
+
+    /// Where its objects keep their replicas and in which versions, for managers of its scale.
+    pub(crate) fn with_replicas<R>(&self, scale: &Scale, use_it: impl FnOnce(&Replicas<'_>) -> R) -> R {
+        let other_versions = match &self.behaviour {
+            Behaviour::Builtin(_) => &[][..],
+            Behaviour::Custom(custom) => custom.other_versions.as_slice(),
+        };
+        use_it(&Replicas { api_version: &self.api_version, other_versions, path: &scale.spec_replicas })
     }
 
     /// The built-in strategy, if it has one.

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use thane_kv::Store;
 use thane_runtime::readiness::Readiness;
 use thane_runtime::{SharedClock, Tasks};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Addresses;
@@ -45,7 +46,7 @@ pub struct Options {
     pub event_ttl: std::time::Duration,
     /// Where clients find this server, for discovery.
     pub address: String,
-    /// The certificate authority pods trust this server by.
+    /// The certificate authority pods trust this server by, until [`ApiServer::set_authority`].
     pub ca_pem: String,
 }
 
@@ -95,6 +96,8 @@ pub(crate) struct Inner {
     pub audit: Option<AuditLog>,
     /// Choices.
     pub options: Options,
+    /// The certificate authority pods trust this server by, as it is now.
+    pub authority: watch::Sender<String>,
     /// Addresses of Services.
     pub addresses: Addresses,
     /// `OpenAPI` documents.
@@ -142,6 +145,7 @@ impl ApiServer {
             authenticator,
             inflight: InFlight::new(options.limits),
             audit,
+            authority: watch::Sender::new(options.ca_pem.clone()),
             options,
             addresses: Addresses::default(),
             documents: Documents::default(),
@@ -162,6 +166,15 @@ impl ApiServer {
     /// The shared parts.
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
+    }
+
+    /// Tells the server of a new certificate authority; what names the old one is brought up to date.
+    pub fn set_authority(&self, ca_pem: &str) {
+        self.inner.authority.send_if_modified(|known| {
+            let changed = known != ca_pem;
+            ca_pem.clone_into(known);
+            changed
+        });
     }
 
     /// Makes the server's counts visible.

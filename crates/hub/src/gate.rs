@@ -28,7 +28,7 @@ use tokens::{Audience, Subject};
 pub use certificate::Certificate;
 pub use methods::{Method, MethodError};
 pub use refusal::{Reason, Refusal};
-pub use tokens::{KeyError, Tokens, generate_key};
+pub use tokens::{KeyError, Tokens, generate_key, generate_short_key};
 
 /// Agents whose introduction is remembered until they subscribe.
 const INTRODUCED_MAX: usize = 50_000;

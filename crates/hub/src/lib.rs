@@ -1,5 +1,6 @@
 //! The hub: whom it lets in, what it sends them, what it takes from them.
 
 pub mod gate;
+pub mod registration;
 pub mod role;
 pub mod transport;

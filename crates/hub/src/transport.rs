@@ -1,4 +1,4 @@
-//! The listener agents call: gRPC over HTTP/2, and over WebSockets where something in between speaks only HTTP/1.1.
+//! The listener agents call: gRPC over HTTP/2, and over WebSocket where something in between speaks only HTTP/1.1.
 
 mod connection;
 mod events;
@@ -49,7 +49,7 @@ pub struct Config {
     pub outgoing_max: usize,
     /// Events of one agent that wait to be taken up; then its stream is not read.
     pub incoming_max: usize,
-    /// Whether gRPC over WebSockets is answered.
+    /// Whether gRPC over WebSocket is answered.
     pub websocket: bool,
 }
 
@@ -106,8 +106,12 @@ pub struct Service {
 /// Accepts connections until the tasks are asked to stop.
 pub async fn serve(listener: Box<dyn Listener>, tls: Option<ServerTls>, service: Service, tasks: Tasks) {
     let places = Arc::new(Semaphore::new(service.config.connections_max));
+    let metrics = service.metrics.clone();
     let door = Arc::new(connection::Door::new(service, tls, tasks.clone()));
     loop {
+        if places.available_permits() == 0 {
+            metrics.full();
+        }
         let place = tokio::select! {
             () = tasks.cancelled() => return,
             place = Arc::clone(&places).acquire_owned() => place,

@@ -122,6 +122,8 @@ pub struct RedbOptions {
     /// Bytes committed together at most (exceeded by at most one transaction), which bounds how long a write waits for
     /// the one before it.
     pub batch_bytes: usize,
+    /// Bytes of a new file set aside for its journal, in which small writes become durable before they reach their place.
+    pub journal_bytes: usize,
     /// Memory for pages of the file. The operating system caches the file as well, so a modest size does.
     pub cache_bytes: usize,
     /// A file up to this size is read through once when it is opened and its checksums are verified (one to two
@@ -140,6 +142,7 @@ impl Default for RedbOptions {
             queue_bytes: 64 * MIB,
             batch_requests: 1024,
             batch_bytes: 8 * MIB,
+            journal_bytes: 4 * MIB,
             cache_bytes: 64 * MIB,
             verify_bytes: 128 * MIB as u64,
         }

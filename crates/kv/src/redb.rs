@@ -1,5 +1,5 @@
-//! The store on disk: one redb file, one writer thread that commits waiting requests together, readers that never wait
-//! for it.
+//! The store on disk: one file of redb's pages behind a short journal, one writer thread that commits waiting requests
+//! together, readers that never wait for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +23,14 @@ use crate::store::{
 };
 use crate::watch;
 
+mod file;
+mod journal;
 mod open;
 mod reader;
 mod space;
 mod writer;
 
+use open::Opened;
 use writer::{Request, Writer};
 
 /// A store in one file. Dropping it finishes accepted writes and closes the file.
@@ -58,7 +61,10 @@ impl RedbStore {
     /// Fails with [`Error::Locked`] if another process has it open and with [`Error::Damaged`] if it is not a sound
     /// file of ours; an existing file is never replaced.
     pub fn open(path: impl AsRef<Path>, options: RedbOptions) -> Result<Arc<Self>> {
-        let opened = open::open(path.as_ref(), &options)?;
+        Self::start(open::open(path.as_ref(), &options)?, options)
+    }
+
+    fn start(opened: Opened, options: RedbOptions) -> Result<Arc<Self>> {
         let metrics = Metrics::default();
         let numbers = opened.engine.numbers();
         metrics.revision.set(gauge(numbers.revision));
@@ -75,7 +81,7 @@ impl RedbStore {
             options,
         });
         let (stop, stopped) = signal::channel(false);
-        let writer = Writer::new(Arc::clone(&shared), opened.engine, opened.lock, receiver, stop);
+        let writer = Writer::new(Arc::clone(&shared), opened.engine, opened.journal, opened.lock, receiver, stop);
         let thread = std::thread::Builder::new()
             .name("kv-writer".into())
             .spawn(move || writer.run())
@@ -200,3 +206,6 @@ impl Drop for RedbStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,9 +24,9 @@ const FILES: usize = 5;
 const KILLS_PER_FILE: usize = 50;
 
 fn open(path: &Path) -> Arc<RedbStore> {
-    // Little history, so that compaction is at work when the end comes.
+    // Little history and a short journal, so that compaction and the journal's end are at work when the end comes.
     let history = HistoryLimits { revisions: 400, ..HistoryLimits::default() };
-    RedbStore::open(path, RedbOptions { history, ..RedbOptions::default() }).unwrap()
+    RedbStore::open(path, RedbOptions { history, journal_bytes: 256 * 1024, ..RedbOptions::default() }).unwrap()
 }
 
 fn counter_key(client: u64) -> Bytes {

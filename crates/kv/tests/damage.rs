@@ -12,8 +12,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
+/// Bytes before redb's own part of a file that [`open`] made: the head and the journal.
+const IMAGE_START: usize = 4096 + JOURNAL_BYTES;
+const JOURNAL_BYTES: usize = 16 * 4096;
+
 fn open(path: &Path) -> Result<Arc<RedbStore>> {
-    RedbStore::open(path, RedbOptions::default())
+    RedbStore::open(path, options())
+}
+
+fn options() -> RedbOptions {
+    RedbOptions { journal_bytes: JOURNAL_BYTES, ..RedbOptions::default() }
 }
 
 /// A sound file with some content, closed cleanly.
@@ -88,12 +96,16 @@ fn a_file_of_another_program_is_refused() {
 fn a_newer_format_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = sound(directory.path());
-    let database = redb::Database::open(&path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let image = directory.path().join("image");
+    std::fs::write(&image, &bytes[IMAGE_START..]).unwrap();
+    let database = redb::Database::open(&image).unwrap();
     let table: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
     let txn = database.begin_write().unwrap();
     txn.open_table(table).unwrap().insert("format", 2).unwrap();
     txn.commit().unwrap();
     drop(database);
+    std::fs::write(&path, [&bytes[..IMAGE_START], &std::fs::read(&image).unwrap()].concat()).unwrap();
     let refused = open(&path).err();
     assert!(
         matches!(refused, Some(Error::Damaged { ref reason, .. }) if reason.contains("format is 2")),
@@ -105,8 +117,24 @@ fn a_newer_format_is_refused() {
 fn a_shortened_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let bytes = std::fs::read(sound(directory.path())).unwrap();
-    for length in [1, 63, 64, 320, 511, 4095, 4096, 5000, 65_536, bytes.len() / 2, bytes.len() - 4096, bytes.len() - 1]
-    {
+    for length in [
+        1,
+        63,
+        64,
+        320,
+        511,
+        4095,
+        4096,
+        5000,
+        65_536,
+        IMAGE_START,
+        IMAGE_START + 1,
+        IMAGE_START + 320,
+        IMAGE_START + 5000,
+        bytes.len() / 2,
+        bytes.len() - 4096,
+        bytes.len() - 1,
+    ] {
         check_refused(&format!("{length} of {} bytes", bytes.len()), &bytes[..length]);
     }
 }
@@ -165,7 +193,7 @@ fn damage_found_later_is_an_answer() {
         let mut damaged = bytes.clone();
         damaged[start..start + 64].iter_mut().for_each(|byte| *byte ^= 0x5a);
         std::fs::write(&path, &damaged).unwrap();
-        let Ok(store) = RedbStore::open(&path, RedbOptions { verify_bytes: 0, ..RedbOptions::default() }) else {
+        let Ok(store) = RedbStore::open(&path, RedbOptions { verify_bytes: 0, ..options() }) else {
             failures += 1;
             continue;
         };

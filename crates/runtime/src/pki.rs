@@ -1,9 +1,10 @@
 //! Certificates: create an authority, issue, inspect, renew and verify. ECDSA P-256 throughout.
 //!
-//! Everything takes the current time as an argument; only [`store`] touches files.
+//! Everything takes the current time as an argument; only [`store`] and [`kept`] touch files.
 
 mod authority;
 mod details;
+pub mod kept;
 mod params;
 pub mod store;
 #[cfg(test)]

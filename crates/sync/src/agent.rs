@@ -36,8 +36,6 @@ pub struct Agent {
     ending: BTreeSet<Key>,
     /// The hub's digests of single objects, as they come in.
     items: Vec<DigestItem>,
-    /// Whether this process has told the hub once how every Application is.
-    has_told_status: bool,
 }
 
 impl Agent {
@@ -50,8 +48,12 @@ impl Agent {
             lost: BTreeMap::new(),
             ending: BTreeSet::new(),
             items: Vec::new(),
-            has_told_status: false,
         }
+    }
+
+    /// How much is remembered only until something that is on its way has arrived.
+    pub fn leftovers(&self) -> usize {
+        self.lost.len() + self.ending.len() + self.items.len()
     }
 
     fn is_managed(&self) -> bool {
@@ -123,8 +125,15 @@ impl Side for Agent {
         }
     }
 
-    fn is_right(&self, core: &Core, _now: Now, key: &Key) -> bool {
-        matches!(self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)), Plan::Nothing)
+    fn done_late(&mut self, core: &mut Core, now: Now, key: &Key) {
+        if self.is_managed() {
+            self.ask_for(core, now, key);
+        }
+    }
+
+    fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
+        let plan = self.plan_repair(key, core.store.get(key).map(AsRef::as_ref));
+        (!core.is_behind(key) && !matches!(plan, Plan::Nothing)).then_some(Why::Repair)
     }
 
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {
@@ -141,6 +150,10 @@ impl Side for Agent {
 
     fn connected(&mut self, core: &mut Core, now: Now, fresh: bool) {
         self.greet(core, now, fresh);
+    }
+
+    fn compare_now(&mut self, core: &mut Core, now: Now) {
+        self.greet(core, now, true);
     }
 
     fn compare_due(&mut self, core: &mut Core, now: Now) {

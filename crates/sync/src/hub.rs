@@ -34,10 +34,10 @@ pub struct Hub {
     makes_namespace: bool,
     /// Mirrors of an autonomous agent's objects, as they should be.
     mirrors: BTreeMap<Key, Object>,
-    /// How mirrors were that someone deleted.
-    lost: BTreeMap<Key, Object>,
     /// Applications whose end the agent has told of.
     ended: BTreeSet<Key>,
+    /// Whether the agent says which operation it has got; upstream's only acknowledges it.
+    echoes: bool,
 }
 
 impl Hub {
@@ -57,9 +57,14 @@ impl Hub {
             is_known: false,
             makes_namespace,
             mirrors: BTreeMap::new(),
-            lost: BTreeMap::new(),
             ended: BTreeSet::new(),
+            echoes: true,
         }
+    }
+
+    /// How much is remembered only until something that is on its way has arrived.
+    pub fn leftovers(&self) -> usize {
+        self.ended.len()
     }
 
     fn is_managed(&self) -> bool {
@@ -73,7 +78,7 @@ impl Hub {
     fn plan_inbound(&self, core: &Core, now: Now, key: &Key, incoming: &Incoming) -> Plan {
         let existing = core.store.get(key).map(AsRef::as_ref);
         let (hub, agent, body) = (&*self.side, &self.agent, &incoming.body);
-        let delivered = self.is_operation_delivered(core, key);
+        let delivered = self.is_operation_delivered(core, key, incoming);
         match (agent.mode, key.kind, &incoming.event.kind) {
             (Mode::Managed, Kind::Application, Type::StatusUpdate) => {
                 mapping::status_on_hub(hub, agent, body, existing, delivered)
@@ -83,11 +88,8 @@ impl Hub {
                 let message = body["message"].as_str().unwrap_or_default();
                 mapping::error_on_hub(hub, agent, existing, message, now.wall)
             }
-            (Mode::Autonomous, Kind::Application, Type::Create | Type::SpecUpdate) => {
-                mapping::mirror_application(hub, agent, body, existing, delivered, now.wall)
-            }
-            (Mode::Autonomous, Kind::AppProject, Type::Create | Type::SpecUpdate) => {
-                mapping::mirror_project(hub, agent, body, existing, now.wall)
+            (Mode::Autonomous, Kind::Application | Kind::AppProject, Type::Create | Type::SpecUpdate) => {
+                self.plan_mirror(key.kind, body, existing, delivered, now)
             }
             (Mode::Autonomous, Kind::Application | Kind::AppProject, Type::Delete) => {
                 mapping::mirror_delete(hub, agent, key.kind, body, existing)
@@ -130,21 +132,29 @@ impl Side for Hub {
     fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled) {
         match why {
             Why::Inbound(incoming) | Why::Retry(incoming) if self.is_autonomous() => {
-                self.mirror_settled(core, key, &incoming.event.kind, settled);
+                self.mirror_settled(core, now, key, incoming, settled);
             }
             Why::Inbound(incoming) | Why::Retry(incoming) => {
                 self.managed_settled(core, now, key, incoming, settled);
             }
-            Why::Stamp if *settled == Settled::Written => self.send_operation(core, now, key),
-            Why::Stamp => {}
-            Why::Repair => {
-                self.lost.remove(key);
-            }
+            // It may have been written before by an attempt whose answer was lost.
+            Why::Stamp if !matches!(settled, Settled::Refused(_)) => self.send_operation(core, now, key),
+            Why::Stamp | Why::Repair => {}
         }
     }
 
-    fn is_right(&self, core: &Core, _now: Now, key: &Key) -> bool {
-        matches!(self.plan_repair(key, core.store.get(key).map(AsRef::as_ref)), Plan::Nothing)
+    fn done_late(&mut self, core: &mut Core, now: Now, key: &Key) {
+        if self.is_autonomous() {
+            self.ask_for(core, now, key);
+        }
+    }
+
+    fn wants(&self, core: &Core, key: &Key) -> Option<Why> {
+        let existing = core.store.get(key);
+        if !core.is_behind(key) && !matches!(self.plan_repair(key, existing.map(AsRef::as_ref)), Plan::Nothing) {
+            return Some(Why::Repair);
+        }
+        existing.filter(|_| self.is_known && managed::needs_stamp(key, existing)).map(|_| Why::Stamp)
     }
 
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String> {
@@ -161,6 +171,10 @@ impl Side for Hub {
 
     fn connected(&mut self, core: &mut Core, now: Now, fresh: bool) {
         self.greet(core, now, fresh);
+    }
+
+    fn compare_now(&mut self, core: &mut Core, now: Now) {
+        Hub::compare_now(self, core, now);
     }
 
     fn compare_due(&mut self, _core: &mut Core, _now: Now) {
@@ -194,6 +208,7 @@ impl Link<Hub> {
             self.side.remember_mirrors(&self.core);
         }
         self.side.agent.namespace = agent_namespace;
+        self.side.echoes = peer.can(crate::resync::DIGEST);
         self.connected(now, peer);
     }
 

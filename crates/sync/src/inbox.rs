@@ -55,6 +55,8 @@ pub enum Verdict {
 pub struct Done {
     /// The acknowledgement to send, if the stream it came on is still there.
     pub ack: Option<Event>,
+    /// Whether it came on an earlier stream than the one that is open: its sender may have compared in between.
+    pub is_late: bool,
     /// What to process next, of this or another lane.
     pub next: Option<(Lane, Event)>,
 }
@@ -145,10 +147,9 @@ impl Inbox {
             None => {}
         }
         let waiting = Waiting { arrival: self.arrivals, identity, stream: self.stream, event };
-        let waiting = match self.supersede(now, &lane, waiting) {
-            Ok(superseded) => return Verdict::Waits { superseded },
-            Err(waiting) => waiting,
-        };
+        if let Some(index) = self.place_for(&lane, &waiting) {
+            return Verdict::Waits { superseded: self.supersede(now, &lane, index, waiting) };
+        }
         let is_idle = !self.lanes.contains_key(&lane);
         if is_idle && self.has_slot() {
             self.seen.open(waiting.identity.clone());
@@ -162,10 +163,14 @@ impl Inbox {
     }
 
     /// The event that a lane was at work on is finished; without `ack` its sender is to repeat it.
+    ///
+    /// # Panics
+    /// If the lane is not at work.
     pub fn done(&mut self, now: Now, lane: &Lane, ack: bool) -> Done {
         let current = self.lanes.get_mut(lane).and_then(|work| work.current.take());
         assert!(current.is_some(), "done with an event of a lane that is not at work");
         self.at_work -= 1;
+        let is_late = current.as_ref().is_some_and(|current| self.is_open && current.stream != self.stream);
         let ack = current.and_then(|current| self.finish(now, current, ack));
         match self.lanes.get(lane).and_then(|work| work.waiting.front()) {
             Some(first) => {
@@ -175,7 +180,7 @@ impl Inbox {
                 self.lanes.remove(lane);
             }
         }
-        Done { ack, next: self.start_next() }
+        Done { ack, is_late, next: self.start_next() }
     }
 
     /// Whether to stop reading the stream until something is done.
@@ -203,23 +208,27 @@ impl Inbox {
         self.at_work
     }
 
-    /// Lets a newer event take the place of one that waits, whose acknowledgement it gives; gives it back if none does.
-    fn supersede(&mut self, now: Now, lane: &Lane, new: Waiting) -> Result<Option<Event>, Waiting> {
-        let arrival = self.arrived.get(&new.identity).copied();
-        let Some(work) = self.lanes.get_mut(lane) else { return Err(new) };
-        let Some(index) = work.position_of(arrival).or_else(|| work.position_of_older(&new.event.kind)) else {
-            return Err(new);
-        };
-        let place = &mut work.waiting[index];
-        self.seen.open(new.identity.clone());
-        self.arrived.remove(&place.identity);
-        self.arrived.insert(new.identity.clone(), place.arrival);
-        let old = std::mem::replace(place, Waiting { arrival: place.arrival, ..new });
-        if old.identity == place.identity || !self.is_current(old.stream) {
-            return Ok(None);
+    /// Where in its lane the event waits that a new one takes the place of: the same one, or an older state.
+    fn place_for(&self, lane: &Lane, new: &Waiting) -> Option<usize> {
+        let work = self.lanes.get(lane)?;
+        let same = self.arrived.get(&new.identity).and_then(|arrival| work.position_of(*arrival));
+        same.or_else(|| work.position_of_older(&new.event.kind))
+    }
+
+    /// Lets a new event take the place of one that waits, whose acknowledgement it gives.
+    fn supersede(&mut self, now: Now, lane: &Lane, index: usize, new: Waiting) -> Option<Event> {
+        let place = self.lanes.get_mut(lane)?.waiting.get_mut(index)?;
+        let arrival = place.arrival;
+        let old = std::mem::replace(place, Waiting { arrival, ..new });
+        let identity = place.identity.clone();
+        self.arrived.remove(&old.identity);
+        self.arrived.insert(identity.clone(), arrival);
+        self.seen.open(identity.clone());
+        if old.identity == identity || !self.is_current(old.stream) {
+            return None;
         }
         self.seen.set(&old.identity, Progress::Acknowledged(now.monotonic));
-        Ok(Some(old.event.acknowledgement()))
+        Some(old.event.acknowledgement())
     }
 
     fn wait(&mut self, lane: Lane, waiting: Waiting) {
@@ -278,8 +287,8 @@ impl Inbox {
 }
 
 impl Work {
-    fn position_of(&self, arrival: Option<u64>) -> Option<usize> {
-        self.waiting.binary_search_by_key(&arrival?, |old| old.arrival).ok()
+    fn position_of(&self, arrival: u64) -> Option<usize> {
+        self.waiting.binary_search_by_key(&arrival, |old| old.arrival).ok()
     }
 
     /// The waiting event that one of this type makes pointless: the older state among the last ones, so that

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-/// How much of a wait jitter may take away: a quarter of it.
-const SHARE: u32 = 4;
+/// The parts that a wait is cut into.
+const PARTS: u32 = 100_000;
 
 /// `first` grown by `factor` per earlier attempt up to `max`, less up to a quarter by the hash of `seed` and `attempt`.
 pub(crate) fn wait(first: Duration, factor: u32, max: Duration, attempt: u32, seed: &[u8]) -> Duration {
     let grown = factor.checked_pow(attempt).and_then(|times| first.checked_mul(times));
     let full = grown.map_or(max, |grown| grown.min(max));
-    let thousandths = hash(seed, attempt) % 1000;
-    let most = full / SHARE;
-    full - Duration::from_nanos(u64::try_from(most.as_nanos()).unwrap_or(u64::MAX) / 1000 * thousandths)
+    let less = hash(seed, attempt) % u64::from(PARTS / 4);
+    full / PARTS * (PARTS - u32::try_from(less).expect("it is less than the number of parts"))
 }
 
 /// FNV-1a, then mixed so that attempts of one seed differ in more than their last bits.

@@ -2,6 +2,7 @@
 
 mod clock;
 mod note;
+mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -11,8 +12,10 @@ use sha2::{Digest as _, Sha256};
 use thane_api::event::{Event, TRACE_PARENT, Target, Type};
 
 pub use note::Note;
+pub use trouble::Trouble;
+use trouble::{Matter, Troubles};
 
-use crate::failure::{Backoff, Class};
+use crate::failure::Class;
 use crate::inbox::{self, Inbox, Verdict};
 use crate::lane::Lane;
 use crate::mapping::{Plan, Propagation, Reason, Refusal};
@@ -21,7 +24,7 @@ use crate::outbox::{self, Body, Outbox, Outgoing, Pushed};
 use crate::resync::PONG;
 use crate::store::{Change, Seen, Store};
 use crate::time::Now;
-use crate::work::{self, Failure, Outcome, Ticket, Works, Write};
+use crate::work::{Failure, Outcome, Ticket, Works, Write};
 
 /// Bounds and intervals of one connection.
 #[derive(Debug, Clone)]
@@ -130,14 +133,18 @@ pub trait Side {
     fn changed(&mut self, core: &mut Core, now: Now, key: &Key, change: &Change);
     /// A job ended.
     fn settled(&mut self, core: &mut Core, now: Now, key: &Key, why: &Why, settled: &Settled);
-    /// Whether the object is as it should be; if not, a repair begins.
-    fn is_right(&self, core: &Core, now: Now, key: &Key) -> bool;
+    /// A job ended that an event of an earlier stream had begun.
+    fn done_late(&mut self, core: &mut Core, now: Now, key: &Key);
+    /// What is to be done about the object as it is now, if anything: asked when a job about it has ended.
+    fn wants(&self, core: &Core, key: &Key) -> Option<Why>;
     /// A namespace that must be there before that write, and may be made.
     fn namespace_first(&self, key: &Key, write: &Write) -> Option<String>;
     /// A message that compares what both sides have.
     fn compare(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal>;
     /// The peer is there; `fresh` when nothing is known of what it has.
     fn connected(&mut self, core: &mut Core, now: Now, fresh: bool);
+    /// Something was lost, or someone asks: both sides are to compare everything now.
+    fn compare_now(&mut self, core: &mut Core, now: Now);
     /// It is time to compare.
     fn compare_due(&mut self, core: &mut Core, now: Now);
 }
@@ -156,8 +163,8 @@ pub struct Core {
     works: Works<Why>,
     /// Events whose object is busy with something else.
     waiting: BTreeMap<Key, Box<Incoming>>,
-    /// Events that were refused and are tried again, slowly, until something newer comes.
-    troubles: BTreeMap<Key, Trouble>,
+    /// What was refused and is tried again, slowly, until something newer comes.
+    troubles: Troubles,
     /// Events whose turn has come.
     ready: VecDeque<(Key, Box<Incoming>)>,
     effects: Vec<Effect>,
@@ -165,20 +172,12 @@ pub struct Core {
     repairs: Vec<(Key, Why)>,
     held_until: Option<Duration>,
     compare_at: Option<Duration>,
+    /// How often a comparison that is due was put off.
+    put_off: u32,
     /// Nothing is known of what the peer has.
     fresh: bool,
     messages: u64,
     salt: String,
-}
-
-/// An object that could not be made right.
-#[derive(Debug, Clone)]
-pub struct Trouble {
-    /// What the matter is.
-    pub message: String,
-    incoming: Option<Box<Incoming>>,
-    backoff: Backoff,
-    retry_at: Duration,
 }
 
 impl Core {
@@ -192,12 +191,13 @@ impl Core {
             options,
             works: Works::default(),
             waiting: BTreeMap::new(),
-            troubles: BTreeMap::new(),
+            troubles: Troubles::default(),
             ready: VecDeque::new(),
             effects: Vec::new(),
             repairs: Vec::new(),
             held_until: None,
             compare_at: None,
+            put_off: 0,
             fresh: true,
             messages: 0,
             salt,
@@ -225,14 +225,16 @@ impl Core {
 
     /// Sends an event, unless there is no room or the peer will be compared with anyway.
     pub fn push(&mut self, now: Now, mut outgoing: Outgoing) {
-        if self.fresh && self.peer.is_none() {
+        // What waits already must not outlive what was to follow it.
+        if self.fresh && self.peer.is_none() && !self.outbox.is_lane_busy(&outgoing.lane) {
             return;
         }
         let trace = self.trace();
         outgoing.extensions.entry(TRACE_PARENT.to_owned()).or_insert(trace);
         if self.outbox.push(now, outgoing) == Pushed::Overflow {
             self.fresh = true;
-            self.compare_at = Some(now.monotonic);
+            let soon = now.monotonic + clock::QUIET_AGAIN;
+            self.compare_at = Some(self.compare_at.map_or(soon, |at| at.min(soon)));
             self.note(Note::Overflow);
         }
     }
@@ -264,14 +266,29 @@ impl Core {
         self.works.has(key) || self.waiting.contains_key(key)
     }
 
+    /// Whether the object is not as the peer wants it because that could not be done: what is remembered of it is old.
+    pub fn is_behind(&self, key: &Key) -> bool {
+        self.troubles.has(key, Matter::Desired)
+    }
+
     /// Everything that could not be made right, and why.
     pub fn troubles(&self) -> impl Iterator<Item = (&Key, &str)> {
-        self.troubles.iter().map(|(key, trouble)| (key, trouble.message.as_str()))
+        self.troubles.iter()
     }
 
     /// Both sides will compare when they next can.
     pub fn forget_peer_state(&mut self) {
         self.fresh = true;
+    }
+
+    /// Both sides will compare when it is quiet.
+    pub(crate) fn compare_soon(&mut self, now: Now) {
+        self.compare_at = Some(now.monotonic + clock::QUIET_AGAIN);
+    }
+
+    /// Whether nothing is known of what the peer has.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Whether nothing is on its way in either direction.
@@ -351,9 +368,23 @@ impl<S: Side> Link<S> {
         }
     }
 
+    /// Everything of a kind was listed, at that version: what is known and not in it is gone.
+    pub fn listed(&mut self, now: Now, kind: Kind, list_version: u64, is_there: impl Fn(&Key) -> bool) {
+        let all = self.core.store.iter().filter(|(key, _)| key.kind == kind && !is_there(key));
+        let gone: Vec<Key> = all.map(|(key, _)| key.clone()).collect();
+        for key in gone {
+            self.seen(now, &key, Seen::Gone(Some(list_version)));
+        }
+    }
+
     fn take(&mut self, now: Now, key: &Key, seen: Seen) {
-        let Some(change) = self.core.store.see(key, seen) else { return };
-        self.side.changed(&mut self.core, now, key, &change);
+        if let Some(change) = self.core.store.see(key, seen) {
+            self.changed(now, key, &change);
+        }
+    }
+
+    fn changed(&mut self, now: Now, key: &Key, change: &Change) {
+        self.side.changed(&mut self.core, now, key, change);
         if self.core.works.wake(key) {
             self.advance(now, key);
         }
@@ -432,7 +463,7 @@ impl<S: Side> Link<S> {
     /// An event that is not about an object: done at once.
     fn handle(&mut self, now: Now, lane: &Lane, event: &Event) {
         self.handle_once(now, event);
-        self.release(now, lane);
+        self.release(now, lane, None);
     }
 
     fn handle_once(&mut self, now: Now, event: &Event) {
@@ -462,10 +493,14 @@ impl<S: Side> Link<S> {
     }
 
     /// An event of that lane is done: it is acknowledged and what waited behind it begins.
-    fn release(&mut self, now: Now, lane: &Lane) {
+    fn release(&mut self, now: Now, lane: &Lane, key: Option<&Key>) {
         let mut lane = lane.clone();
+        let mut key = key;
         loop {
             let done = self.core.inbox.done(now, &lane, true);
+            if let Some(key) = key.take().filter(|_| done.is_late) {
+                self.side.done_late(&mut self.core, now, key);
+            }
             if let Some(ack) = done.ack {
                 self.core.outbox.push_untracked(ack);
             }
@@ -489,7 +524,7 @@ impl<S: Side> Link<S> {
     }
 
     fn begin_inbound(&mut self, now: Now, key: Key, incoming: Box<Incoming>) {
-        self.core.troubles.remove(&key);
+        self.core.troubles.supersede(&key, &incoming.event.kind);
         if self.core.works.has(&key) {
             self.core.waiting.insert(key, incoming);
             return;
@@ -529,7 +564,7 @@ impl<S: Side> Link<S> {
                 (Write::Delete { uid: delete.uid, propagation: Propagation::Background }, true)
             }
         };
-        match self.core.works.write(now.monotonic, key, continues) {
+        match self.core.works.write(now.monotonic, key, &write, continues) {
             Some(ticket) => self.core.effects.push(Effect::Write(ticket, key.clone(), write)),
             None => self.core.note(Note::Failed {
                 key: key.clone(),
@@ -544,16 +579,35 @@ impl<S: Side> Link<S> {
         let Some(ended) = self.core.works.ended(ticket) else { return };
         let key = ended.key;
         match outcome {
+            // A deletion takes along what others had changed before.
+            Outcome::Written(object) if ended.is_delete => {
+                self.take(now, &key, Seen::Applied(object));
+                self.after_write(now, &key, ended.continues);
+            }
+            // With its last finalizer it was gone.
+            Outcome::Written(object) if object::is_deleting(&object) && !object::is_held(&object) => {
+                self.core.store.see(&key, Seen::Applied(object));
+                self.core.store.end(&key);
+                self.after_write(now, &key, ended.continues);
+            }
             Outcome::Written(object) => {
                 self.core.store.see(&key, Seen::Applied(object));
                 self.after_write(now, &key, ended.continues);
             }
             Outcome::Gone => {
-                self.core.store.see(&key, Seen::Gone(None));
+                self.core.store.end(&key);
                 self.after_write(now, &key, ended.continues);
             }
+            // Somebody else has written: that is news, even if a watch tells it once more.
             Outcome::Stale(current) => {
-                self.core.store.see(&key, current.map_or(Seen::Gone(None), Seen::Applied));
+                match current {
+                    Some(object) => self.take(now, &key, Seen::Applied(object)),
+                    None => {
+                        if let Some(change) = self.core.store.end(&key) {
+                            self.changed(now, &key, &change);
+                        }
+                    }
+                }
                 self.advance(now, &key);
             }
             Outcome::Failed(failure) => self.write_failed(now, &key, failure),
@@ -579,50 +633,56 @@ impl<S: Side> Link<S> {
 
     /// A plan says that it cannot be: what passes is waited for, anything else is given up for now.
     fn refused(&mut self, now: Now, key: &Key, refusal: &Refusal) {
-        match refusal.class() {
-            Class::Temporary if self.core.store.get(key).is_some_and(|object| object::is_deleting(object)) => {
+        let class = refusal.class();
+        if class == Class::Temporary && !refusal.reason.is_worth_overtaking() {
+            if self.core.store.get(key).is_some_and(|object| object::is_deleting(object)) {
                 self.core.works.linger(key);
+            } else {
+                self.core.works.failed(now.monotonic, key);
             }
-            Class::Temporary => self.core.works.failed(now.monotonic, key),
-            class => {
-                if let Some(incoming) = self.core.works.why(key).and_then(Why::incoming) {
-                    let event = incoming.event.clone();
-                    self.note_refusal(&event, refusal);
-                }
-                self.give_up_on(now, key, class, refusal.message.clone());
+            return;
+        }
+        if let Some(incoming) = self.core.works.why(key).and_then(Why::incoming) {
+            let event = incoming.event.clone();
+            self.note_refusal(&event, refusal);
+        }
+        if refusal.reason.is_worth_a_retry() {
+            self.give_up_on(now, key, class, refusal.message.clone());
+        } else {
+            if let Some(why) = self.core.works.why(key) {
+                self.core.troubles.remove(key, Matter::of(why));
             }
+            self.finish(now, key, &Settled::Refused(class));
         }
     }
 
     /// Gives up on a job for now: the peer is told that it was processed, and it is tried again slowly.
     fn give_up_on(&mut self, now: Now, key: &Key, class: Class, message: String) {
-        let incoming = self.core.works.why(key).and_then(Why::incoming).cloned().map(Box::new);
-        let earlier = self.core.troubles.remove(key).map(|trouble| trouble.backoff);
-        let mut backoff = earlier.unwrap_or_else(|| Backoff::new(work::seed(key)));
-        let retry_at = now.monotonic + backoff.next(class);
-        self.finish(now, key, &Settled::Refused(class));
-        if !self.core.is_busy(key) {
-            self.core.troubles.insert(key.clone(), Trouble { message, incoming, backoff, retry_at });
+        if let Some(why) = self.core.works.why(key).cloned() {
+            self.core.troubles.add(now, key, why, class, message);
         }
+        self.finish(now, key, &Settled::Refused(class));
     }
 
     fn finish(&mut self, now: Now, key: &Key, settled: &Settled) {
         let Some(why) = self.core.works.finish(key) else { return };
         let is_refused = matches!(settled, Settled::Refused(_));
         if !is_refused {
-            self.core.troubles.remove(key);
+            self.core.troubles.remove(key, Matter::of(&why));
         }
         self.side.settled(&mut self.core, now, key, &why, settled);
         if let Some(incoming) = why.incoming().filter(|_| !is_refused) {
             self.core.applied(&incoming.event, *settled == Settled::Written);
         }
         if let Why::Inbound(_) = &why {
-            self.release(now, &Lane::of(key));
+            self.release(now, &Lane::of(key), Some(key));
         }
         if let Some(incoming) = self.core.waiting.remove(key) {
             self.core.ready.push_front((key.clone(), incoming));
-        } else if !is_refused && !self.core.works.has(key) && !self.side.is_right(&self.core, now, key) {
-            self.core.ask(key, Why::Repair);
+        } else if (!is_refused || why.incoming().is_some())
+            && let Some(next) = self.side.wants(&self.core, key)
+        {
+            self.core.ask(key, next);
         }
     }
 }

@@ -27,10 +27,12 @@ pub use application::managed_application;
 pub use autonomous::{
     autonomous_application, mirror_application, mirror_delete, mirror_project, mirrored_application, mirrored_project,
 };
+pub use copy::shared_metadata;
 pub use keys::{agent_key, hub_key, is_dns_label, is_dns_subdomain, key_of, reported_key, unprefixed_project};
 pub use managed::{managed_delete, managed_project, managed_repository};
 pub use operation::{
-    Pending, is_terminated, managed_operation, managed_terminate, pending_operation, stamp_operation, unstamp_operation,
+    Pending, is_running, is_terminated, is_terminating, managed_operation, managed_terminate, pending_operation,
+    shows_run, stamp_operation, unstamp_operation,
 };
 pub use pattern::Pattern;
 pub use plan::{Class, Plan, Precondition, Propagation, Reason, Refusal};

@@ -144,10 +144,7 @@ impl Outbox {
             return Pushed::Queued;
         }
         let replaced = if out.kind == Type::Delete { self.drop_for_deletion(&out) } else { false };
-        let out = match self.merge(out) {
-            Ok(()) => return Pushed::Replaced,
-            Err(out) => out,
-        };
+        let Some(out) = self.merge(out) else { return Pushed::Replaced };
         if self.len() >= self.options.queue_max {
             return Pushed::Overflow;
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::checksum;
-use crate::mapping::{Reason, Refusal};
+use crate::mapping::{self, Reason, Refusal};
 use crate::object::{self, Kind};
 
 /// Capability of a peer that compares by digest.
@@ -152,10 +152,14 @@ pub struct Entry {
 }
 
 impl Inventory {
-    /// Adds an object under its name on the hub.
-    pub fn add(&mut self, kind: Kind, namespace: String, name: &str, object: &Value) {
+    /// Adds an object under its name on the hub; `is_ending` is whether the other side is to delete it too.
+    pub fn add(&mut self, kind: Kind, namespace: String, name: &str, object: &Value, is_ending: bool) {
         let uid = object::origin_uid(object);
-        let spec = checksum::spec_checksum(kind, object).unwrap_or_default();
+        let mut spec = Sha256::new();
+        spec.update(checksum::spec_checksum(kind, object).unwrap_or_default());
+        spec.update(checksum::go_json(&mapping::shared_metadata(object)));
+        spec.update([u8::from(is_ending)]);
+        let spec = spec.finalize().into();
         let mut status = Sha256::new();
         if kind == Kind::Application {
             for part in [&object["status"], &object["operation"]] {

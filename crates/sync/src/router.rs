@@ -124,11 +124,11 @@ impl Router {
             }
             Kind::AppProject => {
                 self.projects.remove(key);
-                self.offer_project(key)
+                at_version(self.offer_project(key), key, version)
             }
             Kind::Repository => {
                 self.repositories.remove(key);
-                self.offer_all(key)
+                at_version(self.offer_all(key), key, version)
             }
         }
     }
@@ -148,7 +148,13 @@ impl Router {
         let agent = match mapping::route(&self.side, &object, is_autonomous) {
             Route::To(agent) if self.agents.contains_key(agent) => Some(agent.to_owned()),
             Route::To(_) | Route::Nowhere => None,
-            Route::Ignored => return Vec::new(),
+            Route::Ignored => {
+                // Whoever has it keeps it; its end is still to be told.
+                if before.is_none() {
+                    self.unclaimed.insert(key, object);
+                }
+                return Vec::new();
+            }
         };
         let mut news = Vec::new();
         if let Some(before) = before.filter(|before| Some(before) != agent.as_ref()) {
@@ -231,3 +237,15 @@ impl Router {
         is_theirs.then(|| Arc::clone(secret))
     }
 }
+
+/// Says at which version an object ended, so that news of it that are newer are not undone.
+fn at_version(news: Vec<News>, ended: &Key, version: Option<u64>) -> Vec<News> {
+    let stamped = |news: News| match news {
+        News { agent, key, seen: Seen::Gone(None) } if key == *ended => News { agent, key, seen: Seen::Gone(version) },
+        news => news,
+    };
+    news.into_iter().map(stamped).collect()
+}
+
+#[cfg(test)]
+mod tests;

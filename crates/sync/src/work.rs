@@ -73,6 +73,8 @@ struct Job<J> {
     writes: u32,
     /// Whether there is more to do after the write under way.
     continues: bool,
+    /// Whether the write under way is a deletion.
+    is_delete: bool,
     /// What watches saw meanwhile; looked at when the write has ended.
     seen: Option<Seen>,
 }
@@ -84,6 +86,8 @@ pub struct Ended {
     pub key: Key,
     /// Whether there is more to do.
     pub continues: bool,
+    /// Whether it was a deletion.
+    pub is_delete: bool,
     /// What watches saw of it meanwhile.
     pub seen: Option<Seen>,
 }
@@ -110,7 +114,7 @@ impl<J> Works<J> {
     /// Begins; the caller plans it next. There must be none for that key.
     pub fn begin(&mut self, key: Key, why: J) {
         let backoff = Backoff::new(seed(&key));
-        let job = Job { why, state: State::Ready, backoff, writes: 0, continues: false, seen: None };
+        let job = Job { why, state: State::Ready, backoff, writes: 0, continues: false, is_delete: false, seen: None };
         let before = self.jobs.insert(key, job);
         assert!(before.is_none(), "one job per object");
     }
@@ -137,7 +141,7 @@ impl<J> Works<J> {
 
     /// A ticket for a write that now goes out; `continues` when it is not the last of its job. None when there have been
     /// so many in a row that the job waits instead.
-    pub fn write(&mut self, now: Duration, key: &Key, continues: bool) -> Option<Ticket> {
+    pub fn write(&mut self, now: Duration, key: &Key, write: &Write, continues: bool) -> Option<Ticket> {
         let job = self.jobs.get_mut(key).expect("only a job that has begun writes");
         assert!(!matches!(job.state, State::Writing(_)), "one write at a time");
         job.writes += 1;
@@ -149,6 +153,7 @@ impl<J> Works<J> {
         let ticket = Ticket(self.issued);
         job.state = State::Writing(ticket);
         job.continues = continues;
+        job.is_delete = matches!(write, Write::Delete { .. });
         self.tickets.insert(ticket, key.clone());
         Some(ticket)
     }
@@ -165,7 +170,8 @@ impl<J> Works<J> {
         let key = self.tickets.remove(&ticket)?;
         let job = self.jobs.get_mut(&key)?;
         job.state = State::Ready;
-        Some(Ended { key, continues: std::mem::take(&mut job.continues), seen: job.seen.take() })
+        let is_delete = job.is_delete;
+        Some(Ended { key, continues: std::mem::take(&mut job.continues), is_delete, seen: job.seen.take() })
     }
 
     /// Notes a failure that passes; the job is planned again later.

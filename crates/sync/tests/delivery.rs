@@ -140,16 +140,16 @@ fn lane(index: usize) -> Lane {
 }
 
 fn lane_of(event: &Event) -> Lane {
-    Lane::new(event.resource_id.split('.').next().unwrap())
+    Lane::new(event.resource_id.split('.').next().expect("a split has a first part"))
 }
 
 fn version(event: &Event) -> u32 {
-    std::str::from_utf8(&event.data).unwrap().parse().unwrap()
+    serde_json::from_slice(&event.data).expect("the payload is a number")
 }
 
 /// The number that the outbox gave it when it was first sent.
 fn serial(event: &Event) -> u64 {
-    event.event_id.rsplit('-').next().unwrap().parse().unwrap()
+    event.event_id.rsplit('-').next().and_then(|number| number.parse().ok()).expect("the id ends with a number")
 }
 
 impl World {
@@ -291,7 +291,7 @@ impl World {
     }
 
     fn finish(&mut self, lane: &Lane, success: bool) {
-        let event = self.at_work.remove(lane).unwrap();
+        let event = self.at_work.remove(lane).expect("the lane is at work");
         if success {
             self.reached.entry(lane.clone()).or_default().apply(&event.kind, version(&event));
         }

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod client;
 pub mod differential;
 pub mod endpoint;
+pub mod fleet;
 pub mod image;
 pub mod peer;
 pub mod scripts;

@@ -57,9 +57,31 @@ impl PeerHome {
         if missing.is_empty() {
             return Ok(());
         }
-        let why = format!("{} not built in {}: run `make peers`", missing.join(", "), self.folder.display());
+        Err(Absence::because(format!(
+            "{} not built in {}: run `make peers`",
+            missing.join(", "),
+            self.folder.display()
+        )))
+    }
+}
+
+impl Absence {
+    /// What to do about a reason, as the environment says.
+    pub fn because(why: String) -> Self {
         let required = std::env::var_os("THANE_PEERS_REQUIRED").is_some_and(|value| value == "1");
-        Err(if required { Absence::Fail(why) } else { Absence::Skip(why) })
+        if required { Self::Fail(why) } else { Self::Skip(why) }
+    }
+
+    /// Says loudly that nothing was tested.
+    ///
+    /// # Panics
+    /// When the peers are required.
+    #[expect(clippy::print_stderr, reason = "a skipped test must say why")]
+    pub fn tell(self) {
+        match self {
+            Self::Skip(why) => eprintln!("SKIPPED, nothing was tested: {why}"),
+            Self::Fail(why) => panic!("{why}"),
+        }
     }
 }
 
@@ -77,16 +99,14 @@ pub async fn kubernetes_or_skip(more: &[&str]) -> Option<(PeerHome, KubeApiServe
 ///
 /// # Panics
 /// When some are missing although `THANE_PEERS_REQUIRED=1`.
-#[expect(clippy::print_stderr, reason = "a skipped test must say why")]
 pub fn home_or_skip(programs: &[&str]) -> Option<PeerHome> {
     let home = PeerHome::locate();
     match home.require(programs) {
         Ok(()) => Some(home),
-        Err(Absence::Skip(why)) => {
-            eprintln!("SKIPPED, nothing was tested: {why}");
+        Err(absence) => {
+            absence.tell();
             None
         }
-        Err(Absence::Fail(why)) => panic!("{why}"),
     }
 }
 
@@ -109,4 +129,36 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
         held.push(listener);
     }
     Ok(ports)
+}
+
+/// Free ports below those that the system hands out, for programs that refuse port 32768 and above.
+pub fn low_ports<const N: usize>() -> Result<[u16; N]> {
+    const LOWEST: u16 = 10_000;
+    const HIGHEST: u16 = 32_767;
+    // Somebody else's search most likely begins elsewhere.
+    let [start] = free_ports::<1>()?;
+    let mut candidates =
+        (0..HIGHEST - LOWEST).map(|step| LOWEST + start.wrapping_mul(7).wrapping_add(step) % (HIGHEST - LOWEST));
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = candidates.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+        let listener = listener.context("no free low port on loopback")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_ports_are_low_free_and_different() {
+        let ports = low_ports::<8>().unwrap();
+        let different: std::collections::BTreeSet<u16> = ports.into();
+        assert_eq!(different.len(), ports.len());
+        assert!(ports.iter().all(|port| (10_000..32_768).contains(port)), "{ports:?}");
+    }
 }

@@ -46,6 +46,10 @@ pub(crate) struct UpSettings {
     pub(crate) data: PathBuf,
     /// How many cluster APIs run beside the hub's.
     pub(crate) clusters: u16,
+    /// How many of the clusters, the last ones, decide for themselves what they run.
+    pub(crate) autonomous: u16,
+    /// Where the hub takes calls of agents.
+    pub(crate) hub_address: SocketAddr,
     /// Where the hub's Kubernetes API listens; cluster N's is N ports above.
     pub(crate) api_address: SocketAddr,
     /// Every listener takes a free port.
@@ -61,6 +65,8 @@ impl Default for UpSettings {
         Self {
             data: PathBuf::from(".thane"),
             clusters: 1,
+            autonomous: 0,
+            hub_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8443)),
             api_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             ephemeral_ports: false,
             encryption_keys: None,

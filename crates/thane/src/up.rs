@@ -1,6 +1,7 @@
 //! Everything in one process: the hub's API, its clusters' APIs, health and metrics.
 
 mod directory;
+mod fleet;
 mod install;
 mod kubeconfig;
 mod welcome;
@@ -61,6 +62,10 @@ fn check(up: &UpSettings) -> Result<(), Failure> {
         let message = format!("{} clusters are too many; at most {CLUSTERS_MAX} run in one process", up.clusters);
         return Err(Failure::new(code::CONFIG_INVALID, message));
     }
+    if up.autonomous > up.clusters {
+        let message = format!("{} of {} clusters cannot be autonomous", up.autonomous, up.clusters);
+        return Err(Failure::new(code::CONFIG_INVALID, message));
+    }
     if !up.ephemeral_ports && up.api_address.port().checked_add(up.clusters).is_none() {
         let message = format!("{} clusters do not fit above port {}", up.clusters, up.api_address.port());
         return Err(Failure::new(code::CONFIG_INVALID, message));
@@ -100,16 +105,18 @@ async fn start(
     for (name, api) in names.iter().zip(&apis) {
         api.register(registry.sub_registry_with_label(("server".into(), name.clone().into())));
     }
+    let place = fleet::Place { directory, clock: &clock, network: &network, tasks };
+    let hub_url = fleet::start(up, &place, &names, &apis, &mut registry).await?;
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
     admin::serve(admin, listener, &tasks.child("admin"));
 
     kubeconfig::publish(&names, &apis, directory, &tasks.child("kubeconfig"))?;
-    let endpoints = BTreeMap::from([("api", apis[0].url()), ("metrics", metrics_url)]);
+    let endpoints = BTreeMap::from([("api", apis[0].url()), ("hub", hub_url), ("metrics", metrics_url)]);
     directory.write("endpoints.json", &crate::output::structured(&endpoints, crate::output::Structured::Json)?)?;
     complete.holds();
     let servers: Vec<(&str, String)> = names.iter().map(String::as_str).zip(apis.iter().map(Embedded::url)).collect();
-    tell(&welcome::welcome(&servers, &endpoints["metrics"], directory.path()));
+    tell(&welcome::welcome(&servers, &endpoints, directory.path()));
     Ok(apis)
 }
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 
 use super::failure::chain;
+use super::watched::{Trouble, Watched};
 use super::{Config, Failure, Step, websocket};
 
 /// How much of a stream, and of all streams of a connection, may be under way.
@@ -106,7 +107,8 @@ impl Channel {
             let sockets = websocket::Sockets::new(line.clone(), close.clone(), tasks.clone());
             return Ok(Self { calls: Calls::WebSocket(sockets), broken });
         }
-        let stream = line.open(b"h2").await?;
+        let trouble = Trouble::default();
+        let stream = Watched { stream: line.open(b"h2").await?, address: line.address(), trouble: trouble.clone() };
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -117,9 +119,7 @@ impl Channel {
             .keep_alive_while_idle(true);
         let shaking = tokio::time::timeout(line.config.connect_timeout, builder.handshake(TokioIo::new(stream)));
         let shaken = shaking.await.map_err(|_| line.late(Step::Http))?;
-        let address = line.address();
-        let told =
-            move |error: &hyper::Error| Failure::of_tls(&address, error).unwrap_or_else(|| Failure::Lost(chain(error)));
+        let told = move |error: &hyper::Error| trouble.get().unwrap_or_else(|| Failure::Lost(chain(error)));
         let (sender, connection) = shaken.map_err(|error| told(&error))?;
         let close = close.clone();
         tasks.spawn("connection", async move {

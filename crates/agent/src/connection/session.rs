@@ -215,7 +215,7 @@ impl Calls {
         }
         let codec = Codec::new(self.config.source.as_str());
         Ok(Box::pin(async move {
-            grpc.ready().await.map_err(|error| Status::from_error(error))?;
+            grpc.ready().await.map_err(Status::from_error)?;
             grpc.streaming(request, SUBSCRIBE, codec).await
         }))
     }

@@ -20,7 +20,7 @@ pub(super) enum Reply {
     /// It will come with the first event.
     Awaited(Answer),
     /// It came.
-    Open(Streaming<Received>),
+    Open(Box<Streaming<Received>>),
 }
 
 /// One open stream.
@@ -41,7 +41,7 @@ impl Stream {
     pub(super) async fn run(self, reply: Reply) -> Failure {
         let closed = || Failure::Lost("the stream was closed on this side".to_owned());
         let mut streaming = match reply {
-            Reply::Open(streaming) => streaming,
+            Reply::Open(streaming) => *streaming,
             Reply::Awaited(answer) => {
                 let answer = tokio::select! {
                     () = self.close.cancelled() => return closed(),

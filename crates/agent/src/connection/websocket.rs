@@ -1,4 +1,4 @@
-//! gRPC over WebSockets, for where something in between speaks only HTTP/1.1: each call is a socket of its own.
+//! gRPC over WebSocket, for where something in between speaks only HTTP/1.1: each call is a socket of its own.
 
 use std::time::Duration;
 

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use bytes::Buf;
 use prost::Message;
 use tonic::Status;
-use tonic::codec::{DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{BufferSettings, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use super::{DecodeError, Event, Fault};
 use crate::wire::events;
+
+/// Bytes that an idle stream holds in each direction; more is taken when events come.
+const BUFFER: usize = 2 * 1024;
+/// Events that are ready are sent together up to so many bytes.
+const BATCH: usize = 32 * 1024;
 
 /// Encodes and decodes the stream of events.
 #[derive(Debug, Clone)]
@@ -46,6 +51,10 @@ impl Encoder for Codec {
         let message = events::Event { event: Some(event.into_wire(&self.source)) };
         message.encode(buffer).map_err(|error| Status::internal(error.to_string()))
     }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER, BATCH)
+    }
 }
 
 impl Decoder for Codec {
@@ -56,6 +65,10 @@ impl Decoder for Codec {
         // What a message leaves unread would be taken for the beginning of the next one.
         let frame = buffer.copy_to_bytes(buffer.remaining());
         Ok(Some(decode(frame)))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER, BATCH)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events as CloudEvents, and back. What comes is never trusted: every part has a bound.
+//! Events as `CloudEvents`, and back. What comes is never trusted: every part has a bound.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -101,7 +101,7 @@ impl From<Fault> for DecodeError {
 }
 
 impl Event {
-    /// The event in a CloudEvent.
+    /// The event in a `CloudEvent`.
     pub fn from_wire(mut wire: CloudEvent) -> Result<Self, DecodeError> {
         let resource_id = identifier(&mut wire.attributes, RESOURCE_ID, "resource id");
         let event_id = identifier(&mut wire.attributes, EVENT_ID, "event id");
@@ -114,7 +114,7 @@ impl Event {
         }
     }
 
-    /// The event as a CloudEvent from `source`.
+    /// The event as a `CloudEvent` from `source`.
     pub fn into_wire(self, source: &str) -> CloudEvent {
         let attribute = |attr| CloudEventAttributeValue { attr: Some(attr) };
         let text = |text: String| attribute(Attr::CeString(text));
@@ -191,7 +191,7 @@ fn bounded(value: String, max: usize, words: &'static str) -> Result<String, Fau
     if value.len() > max { Err(Fault::TooLong(words)) } else { Ok(value) }
 }
 
-/// Any attribute as text, in the form the CloudEvents specification gives it.
+/// Any attribute as text, in the form the `CloudEvents` specification gives it.
 fn text(value: CloudEventAttributeValue) -> Result<String, Fault> {
     Ok(match value.attr.ok_or(Fault::Attribute)? {
         Attr::CeString(text) | Attr::CeUri(text) | Attr::CeUriRef(text) => text,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
@@ -12,6 +13,8 @@ use super::Metrics;
 
 /// Lines taken from the queue for one write.
 const BATCH: usize = 256;
+/// How long lines wait for others, so that a busy server does not pay for a write of the file with each of its own.
+const GATHER: Duration = Duration::from_millis(10);
 
 /// Where the log is and how much is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +74,18 @@ impl AuditWriter {
             if count == 0 {
                 break;
             }
-            let count = u64::try_from(count).unwrap_or(u64::MAX);
+            if count < BATCH && !self.events.is_closed() {
+                tokio::select! {
+                    () = tokio::time::sleep(GATHER) => {}
+                    () = stop.cancelled() => {}
+                }
+                while batch.len() < 4 * BATCH
+                    && let Ok(line) = self.events.try_recv()
+                {
+                    batch.push(line);
+                }
+            }
+            let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
             let lines = std::mem::take(&mut batch).concat();
             match self.append(open.take(), &lines).await {
                 Ok(file) => {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use thane_kv::Query;
@@ -20,6 +22,8 @@ use crate::verbs::delete::{CUSTOM_CLEANUP, remove_object};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
+/// How long writes by types that were replaced are waited for. Beyond it every read looks into its objects.
+const WRITES_MAX: Duration = Duration::from_secs(5);
 
 /// The definitions as they were last seen. Compiling one is much work, so it is done once for each change of its spec.
 #[derive(Default)]
@@ -40,14 +44,14 @@ struct Compiled {
 
 impl Compiled {
     /// `revision` is the newest that may have been written under another spec.
-    fn new(definition: &Value, revision: u64) -> Self {
+    fn new(definition: &Value, made: u64, revision: &Arc<AtomicU64>) -> Self {
         let kind = CustomKind::new(definition);
         Self {
             from: Self::key(definition),
             group: definition["spec"]["group"].as_str().unwrap_or_default().to_owned(),
             established: kind.as_ref().is_some_and(|kind| kind.established),
             types: kind
-                .map(|kind| ResourceType::custom(&kind, revision))
+                .map(|kind| ResourceType::custom(&kind, made, revision))
                 .unwrap_or_default()
                 .into_iter()
                 .map(Arc::new)
@@ -87,24 +91,33 @@ impl Definitions {
         let page = server.objects.store().range(all).await.map_err(storage_failure)?;
         self.compiled.clear();
         self.going.clear();
+        let revision = unknown();
         for entry in &page.entries {
             let definition = server.objects.open(&kind, entry)?.value(&kind)?;
-            self.compiled.insert(metadata::name(&definition).to_owned(), Compiled::new(&definition, page.revision));
+            let compiled = Compiled::new(&definition, page.revision, &revision);
+            self.compiled.insert(metadata::name(&definition).to_owned(), compiled);
         }
-        self.publish(server);
+        self.publish(server, &revision).await;
         Ok(())
     }
 
-    fn publish(&self, server: &Inner) {
+    /// Puts the types into the catalog. Requests may still write by those before them; when none does any more, the
+    /// newest revision of theirs is known.
+    async fn publish(&self, server: &Inner, revision: &AtomicU64) {
         let live = self.compiled.values().filter(|compiled| compiled.established);
-        server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()));
+        let before = server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()));
+        if tokio::time::timeout(WRITES_MAX, before.written()).await.is_ok() {
+            revision.store(server.objects.store().revision(), Ordering::Release);
+        } else {
+            tracing::warn!("a write has not ended since definitions changed");
+        }
     }
 
     /// Gives a definition its names and serves it, or takes it away with its objects.
     pub(super) async fn reconcile(&mut self, server: &Inner, name: &str) -> Result<()> {
         let kind = server.catalog.builtin(GROUP, PLURAL);
         let Some(stored) = server.objects.get(&kind, "", name).await? else {
-            self.forget(server, name);
+            self.forget(server, name).await;
             return Ok(());
         };
         let definition = stored.value(&kind)?;
@@ -118,7 +131,7 @@ impl Definitions {
         if let Some(stored) = server.objects.get(&kind, "", name).await? {
             let mut definition = stored.value(&kind)?;
             crd::establish(&mut definition, now);
-            self.serve(server, &definition);
+            self.serve(server, &definition).await;
         }
         edit(server, &kind, "", name, |object| crd::establish(object, now)).await
     }
@@ -134,21 +147,22 @@ impl Definitions {
         names
     }
 
-    fn serve(&mut self, server: &Inner, definition: &Value) {
+    async fn serve(&mut self, server: &Inner, definition: &Value) {
         let name = metadata::name(definition);
         let from = Compiled::key(definition);
         if self.compiled.get(name).is_some_and(|known| known.established && known.from == from) {
             return;
         }
-        let revision = server.objects.store().revision();
-        self.compiled.insert(name.to_owned(), Compiled::new(definition, revision));
-        self.publish(server);
+        let revision = unknown();
+        let made = server.objects.store().revision();
+        self.compiled.insert(name.to_owned(), Compiled::new(definition, made, &revision));
+        self.publish(server, &revision).await;
     }
 
-    fn forget(&mut self, server: &Inner, name: &str) {
+    async fn forget(&mut self, server: &Inner, name: &str) {
         self.going.remove(name);
         if self.compiled.remove(name).is_some() {
-            self.publish(server);
+            self.publish(server, &unknown()).await;
         }
     }
 
@@ -162,6 +176,11 @@ impl Definitions {
         }
         Ok(())
     }
+}
+
+/// A revision that no object is beyond.
+fn unknown() -> Arc<AtomicU64> {
+    Arc::new(AtomicU64::new(u64::MAX))
 }
 
 /// Deletes all objects of a definition; answers whether none is left.

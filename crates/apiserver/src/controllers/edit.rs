@@ -75,7 +75,7 @@ pub(super) async fn ensure(server: &Inner, kind: &ResourceType, namespace: &str,
 pub(super) fn complete(server: &Inner, kind: &ResourceType, namespace: &str, object: &mut Value) {
     kind.default(object);
     kind.prepare_create(object);
-    object["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
+    object["metadata"]["uid"] = crate::random::uid().into();
     object["metadata"]["creationTimestamp"] = crate::time::seconds(server.clock.now()).into();
     if !namespace.is_empty() {
         object["metadata"]["namespace"] = namespace.into();

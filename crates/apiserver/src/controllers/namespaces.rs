@@ -61,8 +61,18 @@ pub(super) fn root_ca(server: &Inner) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}},
-        "data": {"ca.crt": server.options.ca_pem},
+        "data": {"ca.crt": *server.authority.borrow()},
     })
+}
+
+/// The names of all namespaces.
+pub(super) async fn names(server: &Inner) -> Result<Vec<String>> {
+    let kind = server.catalog.builtin("", "namespaces");
+    let mut query = Query::prefix(kind.prefix().to_owned());
+    query.keys_only = true;
+    let page = server.objects.store().range(query).await.map_err(storage_failure)?;
+    let name = |key: &[u8]| String::from_utf8_lossy(&key[kind.prefix().len().min(key.len())..]).into_owned();
+    Ok(page.entries.iter().map(|entry| name(&entry.key)).collect())
 }
 
 /// Creates what every namespace has.

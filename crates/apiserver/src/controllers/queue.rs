@@ -13,6 +13,8 @@ pub(super) enum Work {
     Definition(String),
     /// A `ClusterRole` changed that others may be made of.
     Aggregate,
+    /// The certificate authority changed.
+    Authority,
     /// A namespace may lack its default objects.
     Defaults(String),
     /// A namespace is going away.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use thane_runtime::pki::store::{self, Paths};
-use thane_runtime::pki::{AUTHORITY_LIFETIME, Authority, Details, Identity, LEAF_LIFETIME, Request, Subject, inspect};
+use thane_runtime::pki::{Identity, Request, Subject, kept};
 
 use super::Error;
 use crate::authn::TokenIssuer;
@@ -57,15 +57,15 @@ impl Identities {
 
     /// Makes what is missing, due or not as wanted, and reads the rest.
     pub(super) fn refresh(&self, now: Timestamp) -> Result<Current, Error> {
-        let authority = authority(&self.ca(), now)?;
-        let (_, server_due) = current(&self.server(), &authority, &self.wanted, now)?;
+        let authority = kept::authority(&self.ca(), "thane-apiserver", now)?;
+        let (_, server_due) = kept::identity(&self.server(), &authority, &self.wanted, now)?;
         let subject = Subject {
             common_name: "admin".to_owned(),
             organization: Some(crate::authz::MASTERS.to_owned()),
             organizational_unit: None,
         };
         let (admin, admin_due) =
-            current(&Paths::new(&self.directory, "admin"), &authority, &Request::client(subject), now)?;
+            kept::identity(&Paths::new(&self.directory, "admin"), &authority, &Request::client(subject), now)?;
         let renewal_at = server_due.min(admin_due).min(authority.details().renewal_at());
         let credentials = Credentials { ca_pem: authority.cert_pem().to_owned(), admin };
         Ok(Current { credentials, renewal_at })
@@ -75,45 +75,6 @@ impl Identities {
     pub(super) fn token_key(&self) -> Result<String, Error> {
         token_key(&self.directory)
     }
-}
-
-/// The authority in the files, a new one, or the old one with the same key and new dates.
-fn authority(paths: &Paths, now: Timestamp) -> Result<Authority, Error> {
-    let authority = if paths.exist() {
-        let known = store::load_authority(paths)?;
-        if !known.details().renewal_due(now) {
-            return Ok(known);
-        }
-        known.renew_self(now, AUTHORITY_LIFETIME)?
-    } else {
-        Authority::create("thane-apiserver", now, AUTHORITY_LIFETIME)?
-    };
-    store::save(paths, authority.identity())?;
-    Ok(authority)
-}
-
-/// The identity in the files if it is still what is wanted, otherwise a new one; and when to renew it.
-fn current(
-    paths: &Paths,
-    authority: &Authority,
-    wanted: &Request,
-    now: Timestamp,
-) -> Result<(Identity, Timestamp), Error> {
-    if paths.exist() {
-        let identity = store::load(paths)?;
-        let details = inspect(&identity.cert_pem)?;
-        let serves = details
-            .first()
-            .filter(|leaf| !leaf.renewal_due(now) && wanted.names.iter().all(|name| leaf.names.contains(name)));
-        if let Some(leaf) = serves {
-            let renewal_at = leaf.renewal_at();
-            return Ok((identity, renewal_at));
-        }
-    }
-    let identity = authority.issue(wanted, now, LEAF_LIFETIME)?;
-    store::save(paths, &identity)?;
-    let renewal_at = inspect(&identity.cert_pem)?.first().map_or(now, Details::renewal_at);
-    Ok((identity, renewal_at))
 }
 
 fn token_key(directory: &Path) -> Result<String, Error> {
@@ -130,6 +91,8 @@ fn token_key(directory: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use thane_runtime::pki::inspect;
 
     use super::*;
 

@@ -18,7 +18,7 @@ use super::typed::{Shape, validate};
 use crate::failure::{Failure, Result};
 use crate::schema::Schema;
 use conflict::Conflict;
-pub(crate) use scale::track_scale;
+pub(crate) use scale::{Replicas, SCALE_VERSION, scale_schema, scale_target};
 pub(crate) use track::track_update;
 use track::{stamp, strip_meta, tidy_metadata, update_owners};
 

@@ -1,5 +1,7 @@
 //! What a type does with its objects, wherever its behaviour comes from.
 
+use std::sync::atomic::Ordering;
+
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ impl ResourceType {
     pub(crate) fn changes_on_read(&self, revision: u64) -> bool {
         match &self.behaviour {
             Behaviour::Builtin(_) => self.is_other_event(),
-            Behaviour::Custom(custom) => !custom.alone || revision <= custom.revision,
+            Behaviour::Custom(custom) => !custom.alone || revision <= custom.revision.load(Ordering::Acquire),
         }
     }
 

@@ -35,12 +35,12 @@ pub(super) fn index(types: &Types) -> Vec<u8> {
 fn tag(types: &Types, group: &str, version: &str) -> String {
     let mut text = concat!(env!("CARGO_PKG_VERSION"), "\n").to_owned();
     for kind in types.in_version(group, version) {
-        let revision = match &kind.behaviour {
+        let made = match &kind.behaviour {
             Behaviour::Builtin(_) => 0,
-            Behaviour::Custom(custom) => custom.revision,
+            Behaviour::Custom(custom) => custom.made,
         };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{} {revision}", kind.plural);
+        let _ = writeln!(text, "{} {made}", kind.plural);
     }
     openapi::hash(text.as_bytes())
 }

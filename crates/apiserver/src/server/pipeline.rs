@@ -39,7 +39,7 @@ where
     B: HttpBody<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let id = uuid::Uuid::new_v4().to_string();
+    let id = crate::random::uid();
     let (now, started) = (server.clock.now(), server.clock.monotonic());
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());

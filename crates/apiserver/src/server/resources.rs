@@ -27,7 +27,7 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
     let is_virtual = VIRTUAL.iter().any(|virt| {
         virt.group == info.group && virt.plural == info.resource && info.version == "v1" && !virt.group.is_empty()
     });
-    let types = server.catalog.types();
+    let (types, writing) = server.catalog.types_to_write();
     let Some(kind) = types.find(&info.group, &info.version, &info.resource).cloned() else {
         if is_virtual {
             if info.verb != "create" || !info.name.is_empty() {
@@ -40,6 +40,9 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
         }
         return unknown(&types, info);
     };
+    // whoever changes a definition waits for writes by the old one, and for nothing else
+    let _writing =
+        Some(writing).filter(|_| kind.is_custom() && !matches!(info.verb.as_str(), "get" | "list" | "watch"));
     let call = Call {
         server,
         info,
@@ -175,7 +178,7 @@ async fn token(call: &Call<'_>) -> Result<Answer> {
         account: account.as_ref(),
         find: &find,
         now: call.now,
-        id: uuid::Uuid::new_v4().to_string(),
+        id: crate::random::uid(),
     };
     Ok(response::value(201, &token_request(issuer, &request)?, call.accepted.encoding))
 }

@@ -124,7 +124,7 @@ fn complete(call: &Call<'_>, object: &mut Value) {
     object["apiVersion"] = call.kind.api_version().into();
     object["kind"] = call.kind.kind.as_str().into();
     object["metadata"]["creationTimestamp"] = crate::time::seconds(call.now).into();
-    object["metadata"]["uid"] = uuid::Uuid::new_v4().to_string().into();
+    object["metadata"]["uid"] = random::uid().into();
     call.kind.prepare_create(object);
     if let Some(meta) = metadata::metadata_mut(object) {
         for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {

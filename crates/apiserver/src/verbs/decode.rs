@@ -1,5 +1,7 @@
 //! From the bytes of a write to an object of the right type, without unknown fields.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Call;
@@ -65,8 +67,19 @@ fn known_fields(
     object: &mut Value,
     duplicates: Vec<String>,
 ) -> Result<(), String> {
+    known_fields_of(&call.kind.schema(), call, options, object, duplicates)
+}
+
+/// As [`known_fields`], of an object that is not of the call's type.
+pub(crate) fn known_fields_of(
+    schema: &Arc<schema::Schema>,
+    call: &Call<'_>,
+    options: &WriteOptions,
+    object: &mut Value,
+    duplicates: Vec<String>,
+) -> Result<(), String> {
     let mut wrong = duplicates;
-    let unknown = schema::prune(&call.kind.schema(), object);
+    let unknown = schema::prune(schema, object);
     wrong.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
     if wrong.is_empty() {
         return Ok(());

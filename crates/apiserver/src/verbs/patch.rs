@@ -44,7 +44,7 @@ pub(crate) async fn patch(call: &Call<'_>, part: Part) -> Result<Answer> {
     .await
 }
 
-fn content(call: &Call<'_>) -> Result<Content> {
+pub(super) fn content(call: &Call<'_>) -> Result<Content> {
     let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
     if !call.kind.is_custom() {
         accepted.push("application/strategic-merge-patch+json");
@@ -60,7 +60,7 @@ fn content(call: &Call<'_>) -> Result<Content> {
     }
 }
 
-fn check_force(options: &WriteOptions, content: Content) -> Result<()> {
+pub(super) fn check_force(options: &WriteOptions, content: Content) -> Result<()> {
     let mut errors = Vec::new();
     if content == Content::Apply {
         if options.field_manager.is_empty() {
@@ -72,7 +72,7 @@ fn check_force(options: &WriteOptions, content: Content) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::invalid("meta.k8s.io", "PatchOptions", "", &errors)) }
 }
 
-fn malformed(why: &str, content: Content) -> Failure {
+pub(super) fn malformed(why: &str, content: Content) -> Failure {
     match content {
         Content::StrategicPatch => Failure::bad_request(why),
         _ => Failure::bad_request(format!("error decoding patch: {why}")),
@@ -80,7 +80,7 @@ fn malformed(why: &str, content: Content) -> Failure {
 }
 
 /// A patch may not turn an object into another.
-fn check_identity(call: &Call<'_>, object: &Value) -> Result<()> {
+pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<()> {
     let name = metadata::name(object);
     if name != call.info.name {
         return Err(Failure::bad_request(format!(
@@ -98,14 +98,19 @@ fn check_identity(call: &Call<'_>, object: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Server-side apply.
-async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<Answer> {
+/// The configuration that is to be applied.
+pub(super) fn applied(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
     let decoded = body::yaml(&call.body).map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}")))?;
-    let applied = decoded.value;
     if options.field_validation == FieldValidation::Strict && !decoded.duplicates.is_empty() {
         let list = decoded.duplicates.join(", ");
         return Err(Failure::bad_request(format!("error strict decoding YAML: {list}")));
     }
+    Ok(decoded.value)
+}
+
+/// Server-side apply.
+async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<Answer> {
+    let applied = applied(call, options)?;
     let force = options.force.unwrap_or(false);
     change(call, part, options, |old| {
         let mut object = call.kind.with_target(&call.info.subresource, |target| {

@@ -11,7 +11,7 @@ use crate::field::{FieldError, Path};
 use crate::metadata;
 use crate::objects::{Stored, Swap};
 use crate::options::WriteOptions;
-use crate::patch::apply::{Target, track_scale, track_update};
+use crate::patch::apply::{Target, track_update};
 use crate::patch::managed::keep_times_if_unchanged;
 use crate::response::Answer;
 
@@ -45,11 +45,11 @@ impl Part {
     }
 }
 
-/// A new state, and whether its managed fields are already settled (by server-side apply).
+/// A new state, and whether its managed fields are already settled (by server-side apply, or on its scale).
 pub(crate) struct Change {
     /// The object as it should be.
     pub object: Value,
-    /// Server-side apply has written managedFields.
+    /// Whoever made it has written managedFields.
     pub applied: bool,
 }
 
@@ -83,17 +83,43 @@ pub(crate) async fn update(call: &Call<'_>, part: Part) -> Result<Answer> {
     change(call, part, &options, |_| Ok(Change { object: object.clone(), applied: false })).await
 }
 
-/// Reads the object, changes it, checks it, and swaps it in; tries again when another write came first and the
-/// change does not insist on a revision.
+/// What a change left behind.
+pub(crate) enum Changed {
+    /// The object as stored.
+    Stored(Stored),
+    /// An object that is not stored: of a dry run, or gone with its last finalizer.
+    Shown(Value),
+    /// It was created instead.
+    Created(Answer),
+}
+
+/// As [`changed`], answered with the object.
 pub(crate) async fn change(
     call: &Call<'_>,
     part: Part,
     options: &WriteOptions,
     make: impl Fn(Option<&Value>) -> Result<Change>,
 ) -> Result<Answer> {
+    match changed(call, part, options, make).await? {
+        Changed::Stored(stored) => call.present(200, &stored),
+        Changed::Shown(object) => call.present_value(200, object),
+        Changed::Created(answer) => Ok(answer),
+    }
+}
+
+/// Reads the object, changes it, checks it, and swaps it in; tries again when another write came first and the
+/// change does not insist on a revision.
+pub(crate) async fn changed(
+    call: &Call<'_>,
+    part: Part,
+    options: &WriteOptions,
+    make: impl Fn(Option<&Value>) -> Result<Change>,
+) -> Result<Changed> {
     let mut current = call.objects().get(&call.kind, call.namespace(), &call.info.name).await?;
     for _ in 0..SWAP_TRIES {
-        let Some(stored) = current else { return create_instead(call, part, options, &make).await };
+        let Some(stored) = current else {
+            return create_instead(call, part, options, &make).await.map(Changed::Created);
+        };
         let old = stored.value(&call.kind)?;
         let wanted = make(Some(&old))?;
         let insists = insists_on_version(call, &wanted.object, &old)?;
@@ -101,15 +127,15 @@ pub(crate) async fn change(
         let (object, _claim) = settle(call, part, options, wanted, &old).await?;
         let stored_form = call.kind.stored_form(&object);
         if stored.holds(&stored_form) {
-            return call.present(200, &stored);
+            return Ok(Changed::Stored(stored));
         }
         if options.dry_run {
-            return call.present_value(200, object);
+            return Ok(Changed::Shown(object));
         }
         match swap(call, &stored, &object, &stored_form).await? {
             // the answer shows the object as this write left it, with the revision it had
-            Swap::Done(_) if delete::is_finished(&call.kind, &object) => return call.present_value(200, object),
-            Swap::Done(stored) => return call.present(200, &stored),
+            Swap::Done(_) if delete::is_finished(&call.kind, &object) => return Ok(Changed::Shown(object)),
+            Swap::Done(stored) => return Ok(Changed::Stored(stored)),
             Swap::Lost(_) if insists => return Err(modified(call)),
             Swap::Lost(now) => current = now,
         }
@@ -169,10 +195,7 @@ async fn settle<'a>(
 ) -> Result<(Value, Option<Claim<'a>>)> {
     let Change { mut object, applied } = made;
     let kind = &call.kind;
-    if part == Part::Scale {
-        let replicas = kind.scale.as_ref().map(|scale| scale.spec_replicas.join(".")).unwrap_or_default();
-        track_scale(kind.api_version(), old, &mut object, &replicas, &manager(call, options));
-    } else if !applied && part != Part::Finalize {
+    if !applied && part != Part::Finalize {
         let manager = manager(call, options);
         let track = |target: &Target<'_>| track_update(target, Some(old), &mut object, &manager, call.now);
         kind.with_target(part.subresource(), track);

@@ -100,6 +100,22 @@ async fn every_namespace_has_its_default_objects_and_gets_them_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_certificate_authority_reaches_every_namespace() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin();
+    crate::namespace(&client, "n").await;
+    cluster.server.set_authority("another");
+    for namespace in ["default", "kube-system", "n"] {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        eventually("the new authority", || async {
+            let map = maps.get_opt("kube-root-ca.crt").await.unwrap();
+            map.and_then(|map| map.data).is_some_and(|data| data["ca.crt"] == "another")
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_go_away_by_themselves() {
     let cluster = Cluster::start().await;
     let api: Api<Event> = Api::namespaced(cluster.admin(), "default");

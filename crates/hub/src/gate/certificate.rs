@@ -12,12 +12,12 @@ use x509_parser::x509::AttributeTypeAndValue;
 /// The named parts of a subject, in the order Go collects them, which it then writes backwards.
 const PARTS: [(&str, &str); 9] = [
     ("2.5.4.6", "C"),
-    ("2.5.4.10", "O"),
-    ("2.5.4.11", "OU"),
-    ("2.5.4.7", "L"),
     ("2.5.4.8", "ST"),
+    ("2.5.4.7", "L"),
     ("2.5.4.9", "STREET"),
     ("2.5.4.17", "POSTALCODE"),
+    ("2.5.4.10", "O"),
+    ("2.5.4.11", "OU"),
     ("2.5.4.3", "CN"),
     ("2.5.4.5", "SERIALNUMBER"),
 ];
@@ -131,14 +131,13 @@ fn encoded(attribute: &AttributeTypeAndValue<'_>) -> String {
         }
     };
     let mut der = vec![tag];
-    match u8::try_from(data.len()) {
-        Ok(short @ 0..=0x7f) => der.push(short),
-        _ => {
-            let length = data.len().to_be_bytes();
-            let digits = length.iter().skip_while(|byte| **byte == 0).copied().collect::<Vec<_>>();
-            der.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
-            der.extend(digits);
-        }
+    let length = data.len().to_be_bytes();
+    let digits = length.iter().skip_while(|byte| **byte == 0).copied().collect::<Vec<_>>();
+    if data.len() > 0x7f {
+        der.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
+        der.extend(digits);
+    } else {
+        der.push(length[length.len() - 1]);
     }
     der.extend_from_slice(data);
     let mut hex = String::with_capacity(der.len() * 2);

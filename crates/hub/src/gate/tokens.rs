@@ -23,7 +23,7 @@ pub const REFRESH: Duration = Duration::from_hours(24);
 /// A refresh token with less left than this is replaced when it is used.
 pub const ROTATE: Duration = Duration::from_mins(10);
 /// How far clocks may be apart.
-pub const LEEWAY: Duration = Duration::from_secs(60);
+pub const LEEWAY: Duration = Duration::from_mins(1);
 
 /// The header of every token.
 const HEADER: &str = r#"{"alg":"RS512","typ":"JWT"}"#;

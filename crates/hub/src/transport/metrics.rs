@@ -17,6 +17,7 @@ struct Why {
 pub struct Metrics {
     connections: Gauge,
     streams: Gauge,
+    full: Counter,
     cut: Family<Why, Counter>,
     frames: Family<Why, Counter>,
 }
@@ -26,6 +27,7 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("hub_connections", "Connections that are open", self.connections.clone());
         registry.register("hub_streams", "Streams of events that are open", self.streams.clone());
+        registry.register("hub_connections_full", "Times no further connection was accepted", self.full.clone());
         registry.register("hub_connections_cut", "Connections that the hub ended, by reason", self.cut.clone());
         registry.register("hub_frames_refused", "Frames that were no event, by reason", self.frames.clone());
     }
@@ -38,6 +40,11 @@ impl Metrics {
     /// One more stream, until what is given back is dropped.
     pub(super) fn subscribed(&self) -> Open {
         Open::new(&self.streams)
+    }
+
+    /// There is no place for a further connection.
+    pub(super) fn full(&self) {
+        self.full.inc();
     }
 
     /// A connection was ended by us.

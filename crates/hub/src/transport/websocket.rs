@@ -1,4 +1,4 @@
-//! gRPC over WebSockets, for where something in between speaks only HTTP/1.1: one socket is one call.
+//! gRPC over WebSocket, for where something in between speaks only HTTP/1.1: one socket is one call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,10 +135,9 @@ async fn read(mut stream: SplitStream<Socket>, pieces: mpsc::Sender<Piece>, limi
             Ok(Frame::Metadata(_)) => Err(Status::invalid_argument("a client sends no trailers")),
             Err(error) => Err(Status::invalid_argument(error.to_string())),
         };
-        let Some(pieces) = &pieces else { continue };
-        if pieces.send(piece).await.is_err() {
-            // The call is over; its answer is still being written.
-            continue;
+        if let Some(pieces) = &pieces {
+            // Nobody reads once the call is over, while its answer is still being written.
+            let _ = pieces.send(piece).await;
         }
     }
 }

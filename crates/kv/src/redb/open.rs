@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError};
 
+use super::file::{Disk, Image, Layout};
+use super::journal::Journal;
 use super::reader::number;
 use super::space::{CURRENT, FORMAT, LAST_LEASE, LEASES, LOG, META, fault};
 use crate::engine::{Engine, Numbers};
@@ -17,9 +19,9 @@ use crate::fault::Fault;
 use crate::history::Mark;
 use crate::lease::Leases;
 use crate::options::RedbOptions;
-use crate::record::log_bytes;
+use crate::record::{decode_changes, encode_entry, log_bytes};
 use crate::snapshot::Snapshot;
-use crate::store::{Error, Result};
+use crate::store::{Error, Result, Revision};
 
 /// The layout of the tables. A file with another number is refused.
 const FORMAT_NUMBER: u64 = 1;
@@ -31,6 +33,7 @@ pub(super) struct Opened {
     pub(super) path: String,
     pub(super) database: Database,
     pub(super) engine: Engine,
+    pub(super) journal: Journal,
     pub(super) lock: File,
 }
 
@@ -39,20 +42,21 @@ pub(super) fn open(path: &Path, options: &RedbOptions) -> Result<Opened> {
     let lock = lock(path, &name)?;
     // redb meets damage with an error where it looks for it and with a panic where it does not.
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        let database =
+        let (database, journal) =
             if path.try_exists().map_err(medium)? { open_existing(path, options)? } else { create(path, options)? };
         let engine = recall(&database, options)?;
-        Ok((database, engine))
+        Ok((database, journal, engine))
     }));
     match opened {
-        Ok(Ok((database, engine))) => Ok(Opened { path: name, database, engine, lock }),
+        Ok(Ok((database, journal, engine))) => Ok(Opened { path: name, database, engine, journal, lock }),
         Ok(Err(Refusal::Locked)) => Err(Error::Locked { path: name }),
         Ok(Err(Refusal::Fault(fault))) => Err(fault.into_error(&name)),
         Err(panic) => Err(Error::Damaged { path: name, reason: panic_text(panic.as_ref()) }),
     }
 }
 
-enum Refusal {
+#[derive(Debug)]
+pub(super) enum Refusal {
     Locked,
     Fault(Fault),
 }
@@ -87,13 +91,26 @@ fn sibling(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Makes the file under another name first, so that under its own it is always complete.
-fn create(path: &Path, options: &RedbOptions) -> Result<Database, Refusal> {
+fn create(path: &Path, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
     let unfinished = sibling(path, ".new");
     match std::fs::remove_file(&unfinished) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(medium(error).into()),
         _ => {}
     }
-    let database = Builder::new().set_cache_size(options.cache_bytes).create(&unfinished).map_err(refusal)?;
+    let file = OpenOptions::new().create_new(true).read(true).write(true).open(&unfinished).map_err(medium)?;
+    let (database, journal) = initialize(exclusive(file)?, options)?;
+    std::fs::rename(&unfinished, path).map_err(medium)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(medium)?;
+    Ok((database, journal))
+}
+
+/// Makes an empty file an empty store.
+pub(super) fn initialize(disk: Arc<dyn Disk>, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
+    let layout = Layout::new(options.journal_bytes);
+    layout.write(&*disk).map_err(medium)?;
+    let image = Image::new(Arc::clone(&disk), layout);
+    let database = Builder::new().set_cache_size(options.cache_bytes).create_with_backend(image).map_err(refusal)?;
     let txn = database.begin_write().map_err(fault)?;
     {
         txn.open_table(CURRENT).map_err(fault)?;
@@ -102,17 +119,26 @@ fn create(path: &Path, options: &RedbOptions) -> Result<Database, Refusal> {
         txn.open_table(META).map_err(fault)?.insert(FORMAT, FORMAT_NUMBER).map_err(fault)?;
     }
     txn.commit().map_err(fault)?;
-    std::fs::rename(&unfinished, path).map_err(medium)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(medium)?;
-    Ok(database)
+    Ok((database, Journal::new(disk, layout)))
 }
 
-fn open_existing(path: &Path, options: &RedbOptions) -> Result<Database, Refusal> {
-    let length = std::fs::metadata(path).map_err(medium)?.len();
-    if length == 0 {
-        return Err(Fault::Damaged("it is empty".into()).into());
+/// Takes the file's own lock, against programs that do not know of the one beside it.
+fn exclusive(file: File) -> Result<Arc<dyn Disk>, Refusal> {
+    match file.try_lock() {
+        Ok(()) => Ok(Arc::new(file)),
+        Err(TryLockError::WouldBlock) => Err(Refusal::Locked),
+        Err(TryLockError::Error(error)) => Err(medium(error).into()),
     }
+}
+
+fn open_existing(path: &Path, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
+    attach(exclusive(OpenOptions::new().read(true).write(true).open(path).map_err(medium)?)?, options)
+}
+
+/// Takes a file as it was left.
+pub(super) fn attach(disk: Arc<dyn Disk>, options: &RedbOptions) -> Result<(Database, Journal), Refusal> {
+    let length = disk.length().map_err(medium)?;
+    let layout = Layout::read(&*disk, length)?;
     // After an unclean end redb verifies everything by itself.
     let verified = Arc::new(AtomicBool::new(false));
     let mut builder = Builder::new();
@@ -120,7 +146,7 @@ fn open_existing(path: &Path, options: &RedbOptions) -> Result<Database, Refusal
         let verified = Arc::clone(&verified);
         move |_| verified.store(true, Ordering::Relaxed)
     });
-    let mut database = builder.open(path).map_err(refusal)?;
+    let mut database = builder.create_with_backend(Image::new(Arc::clone(&disk), layout)).map_err(refusal)?;
     if length <= options.verify_bytes && !verified.load(Ordering::Relaxed) {
         // A repair at this point would mean that something durable is lost.
         let sound = database.check_integrity().map_err(refusal)?;
@@ -130,8 +156,38 @@ fn open_existing(path: &Path, options: &RedbOptions) -> Result<Database, Refusal
     }
     let txn = database.begin_read().map_err(fault)?;
     check_format(&txn)?;
+    let known = txn.revision()?;
     drop(txn);
-    Ok(database)
+    let journal = Journal::new(disk, layout);
+    replay(&database, &journal.recover(known)?)?;
+    Ok((database, journal))
+}
+
+/// Applies what the journal has and redb has not.
+fn replay(database: &Database, records: &[(Revision, Vec<u8>)]) -> Result<(), Fault> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let txn = database.begin_write().map_err(fault)?;
+    {
+        let mut current = txn.open_table(CURRENT).map_err(fault)?;
+        let mut log = txn.open_table(LOG).map_err(fault)?;
+        let (mut buffer, mut events) = (Vec::new(), Vec::new());
+        for (revision, record) in records {
+            decode_changes(*revision, record, &mut |_| true, &mut |event| events.push(event))?;
+            for event in events.drain(..) {
+                match &event.entry {
+                    Some(entry) => {
+                        encode_entry(&mut buffer, entry);
+                        current.insert(&*event.key, buffer.as_slice()).map_err(fault)?;
+                    }
+                    None => drop(current.remove(&*event.key).map_err(fault)?),
+                }
+            }
+            log.insert(revision, record.as_slice()).map_err(fault)?;
+        }
+    }
+    txn.commit().map_err(fault)
 }
 
 fn check_format(txn: &ReadTransaction) -> Result<(), Fault> {
@@ -147,7 +203,7 @@ fn check_format(txn: &ReadTransaction) -> Result<(), Fault> {
 }
 
 /// Builds the engine's memory from the file.
-fn recall(database: &Database, options: &RedbOptions) -> Result<Engine, Fault> {
+pub(super) fn recall(database: &Database, options: &RedbOptions) -> Result<Engine, Fault> {
     let now = options.time.now();
     let txn = database.begin_read().map_err(fault)?;
     let numbers =

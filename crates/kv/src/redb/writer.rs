@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use redb::Database;
+use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::{oneshot, watch as signal};
 
 use super::Shared;
-use super::space::{Buffers, Tables, fault};
+use super::journal::Journal;
+use super::space::{Buffers, Changed, Tables, fault};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::metrics::gauge;
@@ -81,6 +82,7 @@ pub(super) struct Writer {
     batch: Vec<Request>,
     answers: Vec<Answer>,
     buffers: Buffers,
+    journal: Journal,
     last_batch: usize,
     stop: signal::Sender<bool>,
     lock: File,
@@ -95,6 +97,7 @@ impl Writer {
     pub(super) fn new(
         shared: Arc<Shared>,
         engine: Engine,
+        journal: Journal,
         lock: File,
         requests: Receiver<Request>,
         stop: signal::Sender<bool>,
@@ -106,6 +109,7 @@ impl Writer {
             batch: Vec::new(),
             answers: Vec::new(),
             buffers: Buffers::default(),
+            journal,
             last_batch: 0,
             stop,
             lock,
@@ -130,9 +134,18 @@ impl Writer {
         loop {
             match self.wait() {
                 Woken::Work => self.commit(database)?,
-                Woken::Closed => return Ok(()),
+                Woken::Closed => return self.settle(database),
             }
         }
+    }
+
+    /// Leaves nothing in the journal, so that the file is quick to open.
+    fn settle(&mut self, database: &Database) -> Result<(), Fault> {
+        if !self.journal.is_empty() {
+            database.begin_write().map_err(fault)?.commit().map_err(fault)?;
+            self.journal.restart();
+        }
+        Ok(())
     }
 
     /// Waits for requests or for something to become due, then gathers what else is there.
@@ -216,6 +229,8 @@ impl Writer {
     fn write(&mut self, database: &Database, now: Duration) -> Result<(), Fault> {
         let started = Instant::now();
         let requests = self.batch.len();
+        // What was asked for by name stays done.
+        let promised = self.batch.iter().any(|request| matches!(request, Request::Compact(..)));
         let txn = database.begin_write().map_err(fault)?;
         let mut tables = Tables::open(&txn, &mut self.buffers)?;
         self.engine.expire(&mut tables, now, EXPIRE_LEASES)?;
@@ -224,15 +239,35 @@ impl Writer {
         }
         let trim = if requests == 0 { TRIM_IDLE } else { TRIM_BUSY.max(2 * requests) };
         self.engine.maintain(&mut tables, now, trim)?;
-        if !tables.finish()? {
-            return txn.abort().map_err(fault);
+        let changed = tables.finish()?;
+        match changed {
+            Changed::Nothing => return txn.abort().map_err(fault),
+            Changed::Logged if !promised => self.commit_logged(txn)?,
+            Changed::Logged | Changed::More => self.commit_durably(txn)?,
         }
-        txn.commit().map_err(fault)?;
         self.shared.metrics.commit_seconds.observe(started.elapsed().as_secs_f64());
         if requests > 0 {
             #[expect(clippy::cast_precision_loss, reason = "a batch has at most a few thousand requests")]
             self.shared.metrics.batch_requests.observe(requests as f64);
         }
+        Ok(())
+    }
+
+    /// Commits a batch whose log records tell all about it: they become durable in the journal, where they fit.
+    fn commit_logged(&mut self, mut txn: WriteTransaction) -> Result<(), Fault> {
+        if let Some(first) = self.buffers.first_revision()
+            && !self.journal.append(first, self.buffers.records())?
+        {
+            return self.commit_durably(txn);
+        }
+        txn.set_durability(Durability::None).map_err(fault)?;
+        txn.commit().map_err(fault)
+    }
+
+    /// Commits a batch and everything before it.
+    fn commit_durably(&mut self, txn: WriteTransaction) -> Result<(), Fault> {
+        txn.commit().map_err(fault)?;
+        self.journal.restart();
         Ok(())
     }
 

@@ -40,11 +40,25 @@ impl Agent {
         if let Settled::Refused(_) = settled {
             return self.complain(core, now, key, incoming);
         }
+        if *settled == Settled::Gone {
+            let mut gone = incoming.body.clone();
+            let source = object::origin_uid(&gone).to_owned();
+            object::set_annotation(&mut gone, object::SOURCE_UID, source);
+            self.copy_gone(key);
+            return self.send_gone(core, now, key, &gone);
+        }
         let existing = core.store.get(key).cloned();
+        if existing.is_some() {
+            self.lost.remove(key);
+        }
         match (&incoming.event.kind, existing) {
             (Type::Delete, None) => self.copy_gone(key),
             (Type::Delete, Some(object)) if object::is_deleting(&object) => {
                 self.ending.insert(key.clone());
+            }
+            // The hub ended another one of that name; whether it still wants this one only it knows.
+            (Type::Delete, Some(object)) if is_copy(&object) => {
+                self.ask_for(core, now, key);
             }
             (Type::Create | Type::SpecUpdate, Some(object)) if is_copy(&object) => {
                 if object::is_deleting(&object) {
@@ -102,7 +116,7 @@ impl Agent {
             (None, None) => {}
         }
         let existing = core.store.get(key).map(AsRef::as_ref);
-        if !core.is_busy(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
+        if !core.is_busy(key) && !core.is_behind(key) && !matches!(self.plan_repair(key, existing), Plan::Nothing) {
             core.note(Note::Repaired { key: key.clone() });
             core.ask(key, Why::Repair);
         }

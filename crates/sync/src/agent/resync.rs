@@ -5,7 +5,8 @@ use thane_api::event::{Event, Type};
 
 use super::{Agent, is_copy};
 use crate::checksum::{self, Item};
-use crate::link::{Core, Note};
+use crate::lane::Lane;
+use crate::link::{self, Core, Note};
 use crate::mapping::{self, Mode, Placement, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::resync::{
@@ -41,10 +42,7 @@ impl Agent {
         }
     }
 
-    fn tell_status(&mut self, core: &mut Core, now: Now) {
-        if std::mem::replace(&mut self.has_told_status, true) {
-            return;
-        }
+    fn tell_status(&self, core: &mut Core, now: Now) {
         for (key, object) in self.own(core) {
             if key.kind == Kind::Application {
                 self.send_status(core, now, &key, &object);
@@ -74,6 +72,19 @@ impl Agent {
         }
     }
 
+    /// Asks the hub whether a copy is as it should be.
+    pub(super) fn ask_for(&self, core: &mut Core, now: Now, key: &Key) {
+        let request = match core.store.get(key) {
+            Some(object) if is_copy(object) => self.request_update(key, object),
+            _ => {
+                let Key { kind, namespace, name } = key.clone();
+                let kind = kind.name().to_owned();
+                RequestUpdate { name, namespace, kind, uid: String::new(), checksum: Checksum(None) }
+            }
+        };
+        self.send_message(core, now, Type::RequestUpdate, write(&request));
+    }
+
     fn request_update(&self, key: &Key, object: &Object) -> RequestUpdate {
         RequestUpdate {
             name: key.name.clone(),
@@ -86,6 +97,10 @@ impl Agent {
 
     pub(super) fn compare_message(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal> {
         match (self.side.mode, &event.kind) {
+            (_, Type::RequestResourceResync) if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) => {
+                self.send_digest(core, now);
+                Ok(())
+            }
             (Mode::Managed, Type::RequestResourceResync) => {
                 self.request_updates(core, now);
                 Ok(())
@@ -169,11 +184,16 @@ impl Agent {
         if !core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
             return;
         }
+        let lane = Lane::new("_/digest");
+        if core.outbox.is_lane_busy(&lane) {
+            return core.compare_soon(now);
+        }
         let inventory = self.inventory(core);
         let digest = Checksum(Some(inventory.digest().to_vec()));
         let message = Digest { digest, count: inventory.items.len() };
         self.items.clear();
-        self.send_message(core, now, Type::Digest, write(&message));
+        let id = core.unique();
+        core.push(now, link::message(id, lane, Type::Digest, write(&message)));
     }
 
     /// What the hub should have, by its names there.
@@ -188,12 +208,12 @@ impl Agent {
                         }
                         _ => String::new(),
                     };
-                    inventory.add(key.kind, namespace, &key.name, object);
+                    inventory.add(key.kind, namespace, &key.name, object, object::is_deleting(object));
                 }
                 Mode::Autonomous => {
                     // What cannot be mirrored the hub does not have either.
                     if let Ok(mirror) = self.mirrored(key.kind, object) {
-                        inventory.add(key.kind, String::new(), object::name(&mirror), &mirror);
+                        inventory.add(key.kind, String::new(), object::name(&mirror), &mirror, false);
                     }
                 }
             }
@@ -234,7 +254,9 @@ impl Agent {
         let differing = keys.iter().filter(|key| differs(key)).count();
         core.note(Note::Drift { differing, of: total });
         let everything = differing * 100 >= total * usize::from(core.options().drift_percent) && differing > 1;
-        for key in keys.into_iter().filter(|key| everything || differs(key)) {
+        // What differs goes first: if there is no room for more, the next comparison finds less.
+        let (first, rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| differs(key));
+        for key in first.into_iter().chain(rest.into_iter().filter(|_| everything)) {
             let (ours, theirs) = (ours.items.get(&key), theirs.get(&key).copied());
             match self.side.mode {
                 Mode::Managed => self.settle_copy(core, now, &key, ours.zip(theirs), everything),

@@ -8,7 +8,6 @@ use crate::lane::Lane;
 use crate::link::{Core, Incoming, Settled, Why};
 use crate::mapping::{self, Pending};
 use crate::object::{self, Key, Kind, Object};
-use crate::resync::DIGEST;
 use crate::store::Change;
 use crate::time::Now;
 
@@ -21,10 +20,15 @@ impl Hub {
                 operation_changed(core, key, new);
             }
             (Some(old), Some(new)) => {
-                if key.kind == Kind::Application && mapping::is_terminated(old, new) {
-                    self.send_terminate(core, now, key, new);
-                } else if object::uid(old) != object::uid(new) || mapping::is_news_for_agent(key.kind, old, new) {
+                let is_another = object::uid(old) != object::uid(new);
+                if is_another {
+                    self.ended.remove(key);
+                }
+                if is_another || mapping::is_news_for_agent(key.kind, old, new) {
                     self.send_object(core, now, key, new, Type::SpecUpdate);
+                }
+                if key.kind == Kind::Application && !is_another && mapping::is_terminated(old, new) {
+                    self.send_terminate(core, now, key, new);
                 }
                 operation_changed(core, key, new);
             }
@@ -39,10 +43,14 @@ impl Hub {
     }
 
     /// Whether the agent is known to have the operation that the hub's copy asks for.
-    pub(super) fn is_operation_delivered(&self, core: &Core, key: &Key) -> bool {
+    pub(super) fn is_operation_delivered(&self, core: &Core, key: &Key, incoming: &Incoming) -> bool {
         // Our own agents echo the id, which is more exact.
-        let echoes = core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST));
-        !echoes && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation)
+        if self.echoes {
+            return false;
+        }
+        // What was given up on was not delivered; and a status may overtake the acknowledgement.
+        let is_acknowledged = !core.is_fresh() && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation);
+        is_acknowledged || core.store.get(key).is_some_and(|existing| mapping::shows_run(existing, &incoming.body))
     }
 
     pub(super) fn managed_settled(
@@ -55,16 +63,44 @@ impl Hub {
     ) {
         match (&incoming.event.kind, settled) {
             (Type::Delete, Settled::Written) => {
-                self.ended.insert(key.clone());
+                // Once it is gone, which a watch is still to tell, nothing more is said about it.
+                if core.store.get(key).is_some() {
+                    self.ended.insert(key.clone());
+                }
+            }
+            // The agent has lost what the hub still wants it to have.
+            (Type::Delete, Settled::Unchanged) => {
+                let wanted = core.store.get(key).filter(|object| !object::is_deleting(object)).cloned();
+                let lost =
+                    wanted.filter(|object| object::source_uid(&incoming.body) == Some(object::origin_uid(object)));
+                if let Some(object) = lost {
+                    self.send_object(core, now, key, &object, Type::Create);
+                }
             }
             // The agent has something that the hub has not, or not in that form.
             (Type::StatusUpdate, Settled::Refused(Class::Recoverable)) => self.correct(core, now, key, incoming),
+            (Type::StatusUpdate, Settled::Unchanged | Settled::Written) => {
+                self.deliver_operation(core, now, key, incoming);
+            }
             _ => {}
         }
     }
 
+    /// An operation that the agent says it has not got, and that is not on its way, travels again.
+    pub(super) fn deliver_operation(&self, core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
+        let Some(object) = core.store.get(key) else { return };
+        let Pending::Stamped(id) = mapping::pending_operation(object) else { return };
+        let is_there = object::annotation(&incoming.body, object::OPERATION_ID) == Some(&id);
+        if self.echoes && !is_there && !core.outbox.is_waiting_for(&Lane::of(key), &Type::SetOperation) {
+            self.send_operation(core, now, key);
+        }
+    }
+
     fn correct(&mut self, core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
-        if core.outbox.is_lane_busy(&Lane::of(key)) {
+        let lane = Lane::of(key);
+        let is_on_its_way =
+            [Type::Create, Type::SpecUpdate, Type::Delete].iter().any(|kind| core.outbox.is_waiting_for(&lane, kind));
+        if is_on_its_way {
             return;
         }
         match core.store.get(key).cloned() {
@@ -79,9 +115,13 @@ impl Hub {
 
 /// An operation that appears gets an id before it travels; an id whose operation is over goes.
 pub(super) fn operation_changed(core: &mut Core, key: &Key, new: &Object) {
-    if key.kind == Kind::Application
-        && matches!(mapping::pending_operation(new), Pending::Unstamped(_) | Pending::Stale)
-    {
+    if needs_stamp(key, Some(new)) {
         core.ask(key, Why::Stamp);
     }
+}
+
+/// Whether an operation has no id yet, or an id is left over.
+pub(super) fn needs_stamp(key: &Key, object: Option<&Object>) -> bool {
+    let pending = object.filter(|_| key.kind == Kind::Application).map(|object| mapping::pending_operation(object));
+    matches!(pending, Some(Pending::Unstamped(_) | Pending::Stale))
 }

@@ -32,6 +32,14 @@ impl Hub {
         self.resend_operations(core, now);
     }
 
+    /// Both sides are to compare, now: our own agent answers with its digest.
+    pub(super) fn compare_now(&mut self, core: &mut Core, now: Now) {
+        if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
+            self.send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
+        }
+        self.greet(core, now, true);
+    }
+
     fn greet_managed(&mut self, core: &mut Core, now: Now) {
         let all: Vec<(Key, Object)> = core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, object) in all.iter().filter(|(key, _)| key.kind != Kind::Application) {
@@ -57,6 +65,12 @@ impl Hub {
             let request = self.request_update(&key, Some(&object));
             self.send_message(core, now, Type::RequestUpdate, write(&request));
         }
+    }
+
+    /// Asks the agent whether a mirror is as it should be.
+    pub(super) fn ask_for(&self, core: &mut Core, now: Now, key: &Key) {
+        let request = self.request_update(key, core.store.get(key));
+        self.send_message(core, now, Type::RequestUpdate, write(&request));
     }
 
     fn request_update(&self, key: &Key, object: Option<&Object>) -> RequestUpdate {
@@ -96,7 +110,7 @@ impl Hub {
     fn resend_operations(&mut self, core: &mut Core, now: Now) {
         let apps = core.store.iter().filter(|(key, _)| key.kind == Kind::Application);
         let pending: Vec<(Key, Object)> = apps
-            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None)
+            .filter(|(_, object)| mapping::pending_operation(object) != Pending::None && !mapping::is_running(object))
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, object) in pending {
@@ -104,6 +118,16 @@ impl Hub {
                 operation_changed(core, &key, &object);
                 self.send_operation(core, now, &key);
             }
+        }
+        let ending: Vec<(Key, Object)> = core
+            .store
+            .iter()
+            .filter(|(key, object)| key.kind == Kind::Application && mapping::is_terminating(object))
+            .filter(|(key, _)| !core.outbox.is_waiting_for(&Lane::of(key), &Type::TerminateOperation))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        for (key, object) in ending {
+            self.send_terminate(core, now, &key, &object);
         }
     }
 
@@ -121,8 +145,7 @@ impl Hub {
             (Mode::Autonomous, Type::ResponseSyncedResource) => {
                 let item: SyncedResource = read(&event.data)?;
                 let key = self.named(&item.kind, &item.namespace, &item.name)?;
-                let request = self.request_update(&key, core.store.get(&key));
-                self.send_message(core, now, Type::RequestUpdate, write(&request));
+                self.ask_for(core, now, &key);
                 Ok(())
             }
             (Mode::Autonomous, Type::RequestResourceResync) => {
@@ -152,8 +175,12 @@ impl Hub {
         };
         let ours = checksum::spec_checksum(key.kind, &object).ok();
         let same = ours.is_some_and(|ours| request.checksum.0.as_deref() == Some(ours.as_slice()));
-        if !same || request.uid != object::origin_uid(&object) {
+        // What is being deleted is in no checksum, and an agent that lacks an object has lost its operation too.
+        if !same || request.uid != object::origin_uid(&object) || object::is_deleting(&object) {
             self.send_object(core, now, &key, &object, Type::SpecUpdate);
+        }
+        if request.uid.is_empty() && !core.outbox.is_waiting_for(&Lane::of(&key), &Type::SetOperation) {
+            self.send_operation(core, now, &key);
         }
         Ok(())
     }
@@ -175,10 +202,10 @@ impl Hub {
             return;
         }
         core.note(Note::Compare { reason: "digest" });
-        self.resend_operations(core, now);
         for message in ours.messages(&theirs.digest) {
             self.send_message(core, now, Type::DigestItems, write::<DigestItems>(&message));
         }
+        self.resend_operations(core, now);
     }
 
     fn inventory(&self, core: &Core) -> Inventory {
@@ -188,7 +215,8 @@ impl Hub {
                 (Kind::Application, Placement::Destination) if self.is_managed() => key.namespace.clone(),
                 _ => String::new(),
             };
-            inventory.add(key.kind, namespace, &key.name, object);
+            let is_ending = self.is_managed() && object::is_deleting(object);
+            inventory.add(key.kind, namespace, &key.name, object, is_ending);
         }
         inventory
     }

@@ -72,7 +72,7 @@ fn what_failed_is_taken_again() {
     let mut inbox = open(Options::default());
     let first = spec("a", "1");
     inbox.receive(at(0), lane("a"), first.clone());
-    assert_eq!(inbox.done(at(1), &lane("a"), false), Done { ack: None, next: None });
+    assert_eq!(inbox.done(at(1), &lane("a"), false), Done { ack: None, is_late: false, next: None });
     assert_eq!(inbox.receive(at(1), lane("a"), first.clone()), Verdict::Start(first));
 }
 
@@ -90,7 +90,7 @@ fn a_lost_stream_gets_no_acknowledgement_but_its_events_are_processed() {
         let done = inbox.done(at(1), &lane("a"), true);
         assert_eq!(done.ack, None);
         assert_eq!(done.next, Some((lane("a"), event("a", "2", Type::SetOperation))));
-        assert_eq!(inbox.done(at(1), &lane("a"), true), Done { ack: None, next: None });
+        assert_eq!(inbox.done(at(1), &lane("a"), true), Done { ack: None, is_late: reopen, next: None });
         assert_eq!((inbox.len(), inbox.at_work(), inbox.lanes.len(), inbox.arrived.len()), (0, 0, 0, 0));
     }
 }

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use thane_api::event::Event;
 
-use super::{Effect, Link, Note, Peer, Side, Why};
+use super::{Effect, Link, Note, Peer, Side};
 use crate::time::Now;
 
 /// How long a comparison waits for traffic to end.
-const QUIET_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const QUIET_AGAIN: Duration = Duration::from_secs(1);
+/// How often it waits: where traffic never ends, it compares all the same.
+const PUT_OFF_MAX: u32 = 30;
 
 impl<S: Side> Link<S> {
     /// The peer is connected.
@@ -17,9 +19,9 @@ impl<S: Side> Link<S> {
         self.core.held_until = None;
         self.core.inbox.opened();
         self.core.outbox.connected(now);
+        self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         let fresh = std::mem::take(&mut self.core.fresh);
         self.side.connected(&mut self.core, now, fresh);
-        self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         self.run(now);
     }
 
@@ -53,17 +55,9 @@ impl<S: Side> Link<S> {
     }
 
     fn retry_troubles(&mut self, now: Now) {
-        let due = self.core.troubles.iter().filter(|(_, trouble)| trouble.retry_at <= now.monotonic);
-        let due: Vec<_> = due.map(|(key, trouble)| (key.clone(), trouble.incoming.clone())).collect();
-        for (key, incoming) in due {
-            if self.core.is_busy(&key) {
-                continue;
-            }
-            // The memory of how often it failed stays until it succeeds.
-            if let Some(trouble) = self.core.troubles.get_mut(&key) {
-                trouble.retry_at = Duration::MAX;
-            }
-            let why = incoming.map_or(Why::Repair, Why::Retry);
+        let core = &mut self.core;
+        let due = core.troubles.due(now, |key| core.works.has(key) || core.waiting.contains_key(key));
+        for (key, why) in due {
             self.core.works.begin(key.clone(), why);
             self.advance(now, &key);
         }
@@ -74,14 +68,17 @@ impl<S: Side> Link<S> {
         if self.core.peer.is_none() || !is_due {
             return;
         }
-        if !self.core.is_quiet() {
+        let has_room = self.core.outbox.len() <= self.core.options.outbox.queue_max / 2;
+        if !self.core.is_quiet() && (self.core.put_off < PUT_OFF_MAX || !has_room) {
             // What is on its way would look like a difference.
+            self.core.put_off = self.core.put_off.saturating_add(1);
             self.core.compare_at = Some(now.monotonic + QUIET_AGAIN);
             return;
         }
+        self.core.put_off = 0;
         self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         if std::mem::take(&mut self.core.fresh) {
-            return self.side.connected(&mut self.core, now, true);
+            return self.side.compare_now(&mut self.core, now);
         }
         self.side.compare_due(&mut self.core, now);
     }
@@ -104,7 +101,7 @@ impl<S: Side> Link<S> {
     /// When `tick` or `due` is next worth calling.
     pub fn next_wake(&self, now: Now) -> Option<Duration> {
         let core = &self.core;
-        let troubles = core.troubles.values().map(|trouble| trouble.retry_at).min();
+        let troubles = core.troubles.next_due();
         let compare = core.peer.as_ref().and(core.compare_at);
         let times = [core.outbox.next_due(now), core.works.next_due(), core.held_until, troubles, compare];
         times.into_iter().flatten().min().filter(|at| *at != Duration::MAX)
@@ -114,7 +111,7 @@ impl<S: Side> Link<S> {
     pub fn resync(&mut self, now: Now) {
         if self.core.peer.is_some() {
             self.core.note(Note::Compare { reason: "asked" });
-            self.side.connected(&mut self.core, now, true);
+            self.side.compare_now(&mut self.core, now);
         } else {
             self.core.fresh = true;
         }

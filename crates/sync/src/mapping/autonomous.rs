@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::copy::{fresh, overlaid, set_field};
+use super::copy::{fresh, local_note, overlaid, set_field, set_refresh};
 use super::plan::{Plan, Precondition, Propagation, Reason, Refusal, refuse, replace};
 use super::{Agent, AgentSide, HubSide, Mode, keys, operation};
 use crate::object::{self, Key, Kind, LAST_UPDATED, OPERATION_ID, REFRESH, SOURCE_UID, map_mut, metadata_mut};
@@ -89,11 +89,13 @@ pub fn mirror_application(
         let mut wanted = overlaid(&mirror, existing);
         set_field(&mut wanted, "spec", mirror.get("spec").cloned());
         set_field(&mut wanted, "status", mirror.get("status").filter(|status| !status.is_null()).cloned());
-        match object::annotation(incoming, REFRESH) {
-            Some(refresh) => object::set_annotation(&mut wanted, REFRESH, refresh),
-            None => object::remove_annotation(&mut wanted, REFRESH),
+        set_refresh(&mut wanted, incoming);
+        if object::source_uid(existing) == Some(object::uid(incoming)) {
+            operation::merge(&mut wanted, existing, incoming, operation_delivered);
+        } else {
+            // What was asked of the one before was not asked of this one.
+            operation::adopt(&mut wanted, incoming);
         }
-        operation::merge(&mut wanted, existing, incoming, operation_delivered);
         wanted
     })
 }
@@ -162,7 +164,7 @@ pub fn autonomous_application(agent: &AgentSide, incoming: &Value, event_id: &st
         return Plan::Nothing;
     }
     let mut wanted = existing.clone();
-    if let Some(refresh) = object::annotation(incoming, REFRESH) {
+    if let Some(refresh) = local_note(incoming, REFRESH) {
         object::set_annotation(&mut wanted, REFRESH, refresh);
     }
     operation::set_carried(&mut wanted, existing, incoming, event_id);

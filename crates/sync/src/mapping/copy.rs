@@ -3,10 +3,15 @@
 use serde_json::{Map, Value, json};
 
 use super::wire;
-use crate::object::{self, Kind, LAST_APPLIED, NOTIFIED, OPERATION_ID, REFRESH, metadata_mut};
+use crate::object::{
+    self, Kind, LAST_APPLIED, LAST_UPDATED, NAMESPACE_REMAPPED, NOTIFIED, OPERATION_ID, PRINCIPAL_UID, REFRESH,
+    SOURCE_UID, metadata_mut,
+};
 
 /// Annotations that belong to whoever works on the object where it is.
 pub(super) const LOCAL: [&str; 3] = [REFRESH, OPERATION_ID, NOTIFIED];
+/// Annotations that say what a copy is a copy of.
+const BOOKKEEPING: [&str; 5] = [SOURCE_UID, PRINCIPAL_UID, NAMESPACE_REMAPPED, LAST_UPDATED, LAST_APPLIED];
 /// Finalizers that Argo CD's controller adds and removes where the Application is; what follows names a stage.
 const LOCAL_FINALIZERS: [&str; 2] =
     ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io"];
@@ -38,7 +43,8 @@ pub(super) fn fresh(kind: Kind, source: &Value) -> Value {
     for name in SERVER_METADATA {
         metadata.remove(name);
     }
-    set_finalizers(metadata, finalizers(source).filter(|name| travels(name)).collect());
+    let travelling: Vec<&str> = finalizers(source).filter(|name| travels(name)).collect();
+    set_finalizers(metadata, &travelling);
     set_map(metadata, "labels", texts(source, "labels"));
     set_map(metadata, "annotations", texts(source, "annotations"));
     object::remove_annotation(&mut new, LAST_APPLIED);
@@ -57,14 +63,14 @@ pub(super) fn overlaid(incoming: &Value, existing: &Value) -> Value {
     annotations.remove(LAST_APPLIED);
     annotations.remove(OPERATION_ID);
     for name in LOCAL {
-        if let Some(value) = object::annotation(existing, name) {
+        if let Some(value) = local_note(existing, name) {
             annotations.insert(name.to_owned(), json!(value));
         }
     }
     let metadata = metadata_mut(&mut wanted);
     set_map(metadata, "annotations", annotations);
     set_map(metadata, "labels", texts(incoming, "labels"));
-    set_finalizers(metadata, wanted_finalizers(incoming, existing));
+    set_finalizers(metadata, &wanted_finalizers(incoming, existing));
     wanted
 }
 
@@ -78,6 +84,28 @@ fn wanted_finalizers<'a>(incoming: &'a Value, existing: &'a Value) -> Vec<&'a st
         .collect();
     let kept = there.iter().filter(|name| !travels(name)).copied();
     wanted.iter().copied().chain(kept).collect()
+}
+
+/// One annotation even if it is empty: Argo CD takes an empty refresh for one.
+pub(super) fn local_note<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"][name].as_str()
+}
+
+/// Gives an object the refresh of another, or none.
+pub(super) fn set_refresh(object: &mut Value, like: &Value) {
+    match local_note(like, REFRESH) {
+        Some(refresh) => object::set_annotation(object, REFRESH, refresh),
+        None => object::remove_annotation(object, REFRESH),
+    }
+}
+
+/// Labels, annotations and finalizers that an object and its copy have in common.
+pub fn shared_metadata(object: &Value) -> Value {
+    let mut annotations = texts(object, "annotations");
+    annotations.retain(|name, _| !LOCAL.contains(&name.as_str()) && !BOOKKEEPING.contains(&name.as_str()));
+    let mut held: Vec<&str> = finalizers(object).filter(|name| travels(name)).collect();
+    held.sort_unstable();
+    json!({ "labels": texts(object, "labels"), "annotations": annotations, "finalizers": held })
 }
 
 /// The finalizers of an object.
@@ -109,7 +137,7 @@ pub(super) fn set_field(object: &mut Value, name: &str, value: Option<Value>) {
 }
 
 /// Sets the finalizers; none at all is no field, unless an empty one was there.
-pub(super) fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: Vec<&str>) {
+fn set_finalizers(metadata: &mut Map<String, Value>, finalizers: &[&str]) {
     if !finalizers.is_empty() {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
     } else if metadata.get("finalizers").is_some_and(|there| *there != json!([])) {

@@ -79,7 +79,7 @@ pub fn agent_key(agent: &AgentSide, key: &Key) -> Result<Key, Refusal> {
                 ));
             }
         }
-        (Kind::AppProject, Mode::Autonomous) => local.name = unprefixed_project(&agent.name, &key.name).to_owned(),
+        (Kind::AppProject, Mode::Autonomous) => unprefixed_project(&agent.name, &key.name).clone_into(&mut local.name),
         _ => {}
     }
     Ok(local)

@@ -2,9 +2,13 @@
 //!
 //! An operation has an id, so that it is neither lost nor run twice. The hub stamps it on its Application; the agent
 //! writes it together with the operation and skips an id it already has. The id is made of the operation and of the last
-//! one that was seen to run, so one whose stamp is wiped (an `ApplicationSet` does that) gets the same id again.
+//! one that was seen to run, so one whose stamp is lost gets the same id again.
+//!
+//! The stamp is an annotation. Argo CD's controller of `ApplicationSets` removes annotations it does not know, so on an
+//! Application that has one for an owner the stamp is an entry in the information of the operation instead, which Argo CD
+//! keeps with the result.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::plan::{Plan, Reason, refuse, replace};
@@ -31,7 +35,7 @@ pub enum Pending {
 
 /// What is to be done about the operation of an Application on the hub.
 pub fn pending_operation(app: &Value) -> Pending {
-    match (is_set(&app["operation"]), object::annotation(app, OPERATION_ID)) {
+    match (is_set(&app["operation"]), stamp_of(app)) {
         (false, None) | (true, Some(FROM_AGENT)) => Pending::None,
         (false, Some(_)) => Pending::Stale,
         (true, Some(id)) => Pending::Stamped(id.to_owned()),
@@ -43,7 +47,7 @@ pub fn pending_operation(app: &Value) -> Pending {
 /// Hub: writes the id of an operation on its Application.
 pub fn stamp_operation(app: &Value, id: &str) -> Plan {
     let mut wanted = app.clone();
-    object::set_annotation(&mut wanted, OPERATION_ID, id);
+    stamp(&mut wanted, id);
     replace(app, wanted)
 }
 
@@ -59,6 +63,11 @@ pub fn is_terminated(before: &Value, after: &Value) -> bool {
     phase(before).is_some_and(|phase| phase != "Terminating") && phase(after) == Some("Terminating")
 }
 
+/// Hub: whether someone has asked to end an operation, and it has not ended as far as the hub knows.
+pub fn is_terminating(app: &Value) -> bool {
+    phase(app) == Some("Terminating")
+}
+
 /// Agent, both modes: what to write when an operation is to start. `event_id` identifies it when the hub gave it no id.
 pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, existing: Option<&Value>) -> Plan {
     let existing = match addressed(agent, incoming, existing) {
@@ -72,7 +81,7 @@ pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, ex
         );
     }
     let id = object::annotation(incoming, OPERATION_ID).unwrap_or(event_id);
-    if object::annotation(existing, OPERATION_ID) == Some(id) {
+    if has_got(existing, id) {
         return Plan::Nothing;
     }
     if phase(existing) == Some("Terminating") {
@@ -80,6 +89,10 @@ pub fn managed_operation(agent: &AgentSide, incoming: &Value, event_id: &str, ex
             Reason::Terminating,
             format!("the last operation of {} is still being ended", object::name(existing)),
         );
+    }
+    // Argo CD would take it for the one that runs, and drop it when that ends.
+    if is_set(&existing["operation"]) || phase(existing) == Some("Running") {
+        return refuse(Reason::Busy, format!("another operation of {} is running", object::name(existing)));
     }
     let mut wanted = existing.clone();
     set(&mut wanted, incoming["operation"].clone(), id);
@@ -95,7 +108,12 @@ pub fn managed_terminate(agent: &AgentSide, incoming: &Value, existing: Option<&
     if !existing["status"]["operationState"].is_object() {
         return refuse(Reason::NoOperation, format!("{} has no operation to end", object::name(existing)));
     }
-    // One that has ended stays ended: the event may be a late repeat.
+    // It may be a late repeat: the one that it was for has ended, and another may run.
+    let started = |app: &Value| app["status"]["operationState"]["startedAt"].as_str().unwrap_or_default().to_owned();
+    let meant = started(incoming);
+    if !meant.is_empty() && meant != started(existing) {
+        return Plan::Nothing;
+    }
     if !matches!(phase(existing), None | Some("" | "Running")) {
         return Plan::Nothing;
     }
@@ -111,33 +129,46 @@ pub(super) fn set_carried(wanted: &mut Value, existing: &Value, incoming: &Value
     let started = |app: &Value| app["status"]["operationState"]["startedAt"].as_str().unwrap_or_default().to_owned();
     let ran_since =
         started(existing) > started(incoming) && same(&existing["status"]["operationState"]["operation"], operation);
-    let known = is_set(&existing["operation"]) || object::annotation(existing, OPERATION_ID) == Some(event_id);
+    let known = is_set(&existing["operation"]) || has_got(existing, event_id);
     if is_set(operation) && !known && !ran_since && phase(existing) != Some("Terminating") {
         set(wanted, operation.clone(), event_id);
     }
 }
 
-/// Writes what the agent says about its operation on the hub's object, keeping one that it has not got yet.
+/// Writes what the agent says about its operation on the hub's object, which has its status already, keeping one that it
+/// has not got yet.
 pub(super) fn merge(wanted: &mut Value, existing: &Value, incoming: &Value, delivered: bool) {
     let theirs = &incoming["operation"];
-    let ours = match pending_operation(existing) {
-        Pending::Stamped(id) | Pending::Unstamped(id) => Some(id),
-        Pending::None | Pending::Stale => None,
+    let (ours, delivered) = match pending_operation(existing) {
+        // What the new status shows to run is not waiting any more.
+        Pending::Stamped(_) | Pending::Unstamped(_) if pending_operation(wanted) == Pending::None => (None, delivered),
+        Pending::Stamped(id) => (Some(id), delivered),
+        // It has not even been sent.
+        Pending::Unstamped(id) => (Some(id), false),
+        Pending::None | Pending::Stale => (None, delivered),
     };
     if let Some(id) = &ours
         && !delivered
-        && object::annotation(incoming, OPERATION_ID) != Some(id)
+        && !has_got(incoming, id)
     {
         return;
     }
-    if is_set(theirs) {
-        set(wanted, theirs.clone(), ours.as_deref().unwrap_or(FROM_AGENT));
-    } else {
-        if let Value::Object(fields) = wanted {
-            fields.remove("operation");
-        }
-        object::remove_annotation(wanted, OPERATION_ID);
+    match ours {
+        Some(id) if is_set(theirs) => set(wanted, theirs.clone(), &id),
+        _ => adopt(wanted, incoming),
     }
+}
+
+/// Writes what the agent says about its operation on the hub's object, whatever is there.
+pub(super) fn adopt(wanted: &mut Value, incoming: &Value) {
+    let theirs = &incoming["operation"];
+    if is_set(theirs) {
+        return set(wanted, theirs.clone(), FROM_AGENT);
+    }
+    if let Value::Object(fields) = wanted {
+        fields.remove("operation");
+    }
+    object::remove_annotation(wanted, OPERATION_ID);
 }
 
 /// Puts an operation and its id into an Application.
@@ -145,7 +176,42 @@ pub(super) fn set(app: &mut Value, operation: Value, id: &str) {
     if let Value::Object(fields) = app {
         fields.insert("operation".to_owned(), operation);
     }
-    object::set_annotation(app, OPERATION_ID, id);
+    stamp(app, id);
+}
+
+fn stamp(app: &mut Value, id: &str) {
+    if !is_generated(app) {
+        return object::set_annotation(app, OPERATION_ID, id);
+    }
+    if let Some(Value::Object(operation)) = app.get_mut("operation") {
+        let info = operation.entry("info").or_insert(Value::Null);
+        let mut entries = info.as_array().cloned().unwrap_or_default();
+        entries.retain(|entry| entry["name"] != OPERATION_ID);
+        entries.push(json!({ "name": OPERATION_ID, "value": id }));
+        *info = Value::Array(entries);
+    }
+}
+
+/// The id that an Application has for its operation.
+fn stamp_of(app: &Value) -> Option<&str> {
+    id_within(&app["operation"]).or_else(|| object::annotation(app, OPERATION_ID))
+}
+
+/// Whether an Application on an agent has, or had last, the operation of that id.
+fn has_got(app: &Value, id: &str) -> bool {
+    let ids = [&app["operation"], &app["status"]["operationState"]["operation"]].map(id_within);
+    object::annotation(app, OPERATION_ID) == Some(id) || ids.contains(&Some(id))
+}
+
+fn id_within(operation: &Value) -> Option<&str> {
+    let entries = operation["info"].as_array()?;
+    entries.iter().find(|entry| entry["name"] == OPERATION_ID)?["value"].as_str()
+}
+
+/// Whether an `ApplicationSet` made it.
+fn is_generated(app: &Value) -> bool {
+    let owners = app["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["kind"] == "ApplicationSet")
 }
 
 /// The Application on the agent that an event about an operation is for.
@@ -179,9 +245,35 @@ fn phase(app: &Value) -> Option<&str> {
 }
 
 /// Whether the operation is the one that the agent reports to be running.
-fn is_running(app: &Value) -> bool {
+pub fn is_running(app: &Value) -> bool {
     matches!(phase(app), Some("Running" | "Terminating"))
         && same(&app["status"]["operationState"]["operation"], &app["operation"])
+}
+
+/// Hub: whether what the agent reports has begun since the hub last heard and is what the hub's object asks for. For
+/// agents that do not tell ids; they write out fields that are empty.
+pub fn shows_run(existing: &Value, incoming: &Value) -> bool {
+    let (before, after) = (&existing["status"]["operationState"], &incoming["status"]["operationState"]);
+    is_set(&existing["operation"])
+        && before["startedAt"] != after["startedAt"]
+        && without_empty(&after["operation"]) == without_empty(&existing["operation"])
+}
+
+/// A value without fields that say nothing.
+fn without_empty(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().map(|(name, value)| (name.clone(), without_empty(value)));
+            let says_nothing = |value: &Value| {
+                value.is_null()
+                    || value.as_object().is_some_and(serde_json::Map::is_empty)
+                    || value.as_array().is_some_and(Vec::is_empty)
+            };
+            Value::Object(kept.filter(|(_, value)| !says_nothing(value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_empty).collect()),
+        other => other.clone(),
+    }
 }
 
 fn derived_id(app: &Value) -> String {
@@ -194,5 +286,6 @@ fn derived_id(app: &Value) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let digits = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    digits.concat()
 }

@@ -88,6 +88,8 @@ pub enum Reason {
     StillDeleting,
     /// The running operation is being ended.
     Terminating,
+    /// Another operation is running.
+    Busy,
     /// There is no operation to end.
     NoOperation,
     /// The agent's cluster is not known.
@@ -98,7 +100,7 @@ impl Reason {
     /// What helps against it.
     pub fn class(self) -> Class {
         match self {
-            Self::StillDeleting | Self::Terminating => Class::Temporary,
+            Self::StillDeleting | Self::Terminating | Self::Busy => Class::Temporary,
             Self::Missing | Self::OtherSource => Class::Recoverable,
             Self::Invalid
             | Self::NamespaceNotAllowed
@@ -109,6 +111,16 @@ impl Reason {
             | Self::NoOperation
             | Self::NoCluster => Class::Permanent,
         }
+    }
+
+    /// Whether what comes later need not wait until it has passed.
+    pub fn is_worth_overtaking(self) -> bool {
+        matches!(self, Self::Terminating | Self::Busy)
+    }
+
+    /// Whether the same event may be followed later, without being sent again.
+    pub fn is_worth_a_retry(self) -> bool {
+        !matches!(self, Self::Missing | Self::OtherSource | Self::NoOperation | Self::WrongMode)
     }
 
     /// Its name in metrics and logs.
@@ -124,6 +136,7 @@ impl Reason {
             Self::OtherSource => "other_source",
             Self::StillDeleting => "still_deleting",
             Self::Terminating => "terminating",
+            Self::Busy => "busy",
             Self::NoOperation => "no_operation",
             Self::NoCluster => "no_cluster",
         }

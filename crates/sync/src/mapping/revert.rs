@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::copy::{LOCAL, body_of, finalizers, fresh, set_field, travels};
+use super::copy::{LOCAL, body_of, finalizers, fresh, local_note, set_field, travels};
 use super::plan::{Plan, replace};
 use super::same::{includes, same};
 use super::{AgentSide, OnRecreate};
@@ -45,7 +45,7 @@ pub fn revert_tampering(kind: Kind, copy: &Value, existing: &Value) -> Plan {
 pub fn revert_deletion(agent: &AgentSide, kind: Kind, copy: &Value, last: &Value) -> Plan {
     let mut again = fresh(kind, copy);
     for name in LOCAL {
-        match object::annotation(last, name) {
+        match local_note(last, name) {
             Some(value) => object::set_annotation(&mut again, name, value),
             None => object::remove_annotation(&mut again, name),
         }

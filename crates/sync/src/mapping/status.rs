@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::copy::set_field;
+use super::copy::{set_field, set_refresh};
 use super::plan::{Plan, Reason, Refusal, refuse, replace};
 use super::route::{Route, route};
 use super::{Agent, HubSide, Mode, keys, operation};
-use crate::object::{self, Kind, REFRESH, map_mut, metadata_mut};
+use crate::object::{self, Kind, map_mut, metadata_mut};
 
 /// The condition of an Application that its agent could not take over.
 const AGENT_ERROR: &str = "AgentError";
@@ -48,10 +48,7 @@ pub fn status_on_hub(
     let mut wanted = existing.clone();
     set_field(&mut wanted, "status", incoming.get("status").filter(|status| !status.is_null()).cloned());
     operation::merge(&mut wanted, existing, incoming, operation_delivered);
-    match object::annotation(incoming, REFRESH) {
-        Some(refresh) => object::set_annotation(&mut wanted, REFRESH, refresh),
-        None => object::remove_annotation(&mut wanted, REFRESH),
-    }
+    set_refresh(&mut wanted, incoming);
     replace(existing, wanted)
 }
 
@@ -62,6 +59,10 @@ pub fn deletion_on_hub(hub: &HubSide, agent: &Agent, incoming: &Value, existing:
         Ok(None) => return Plan::Nothing,
         Err(plan) => return plan,
     };
+    // It may have been the copy of one that had this name before.
+    if object::source_uid(incoming).is_some_and(|source| source != object::origin_uid(existing)) {
+        return Plan::Nothing;
+    }
     release(existing)
 }
 

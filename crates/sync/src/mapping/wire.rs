@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Mode;
+use super::copy::local_note;
 use super::same::same;
 use crate::object::{
     self, Key, Kind, LAST_APPLIED, NAMESPACE_REMAPPED, OPERATION_ID, REFRESH, SOURCE_UID, metadata_mut,
@@ -74,7 +75,7 @@ pub fn is_news_for_agent(kind: Kind, before: &Value, after: &Value) -> bool {
         wire
     };
     let mut before = before.clone();
-    if object::annotation(after, REFRESH).is_none() {
+    if local_note(after, REFRESH).is_none() {
         object::remove_annotation(&mut before, REFRESH);
     }
     !same(&form(&before), &form(after))
@@ -86,7 +87,7 @@ pub fn is_news_for_hub(kind: Kind, mode: Mode, before: &Value, after: &Value) ->
         (Mode::Managed, Kind::Application) => {
             let said = [REFRESH, OPERATION_ID, SOURCE_UID];
             ["status", "operation"].iter().any(|field| !same(&before[*field], &after[*field]))
-                || said.iter().any(|name| object::annotation(before, name) != object::annotation(after, name))
+                || said.iter().any(|name| local_note(before, name) != local_note(after, name))
         }
         (Mode::Autonomous, Kind::Application | Kind::AppProject) => {
             let form = |object: &Value| {

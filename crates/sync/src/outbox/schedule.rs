@@ -54,7 +54,8 @@ impl Schedule {
     }
 
     pub(super) fn pop_retry(&mut self, now: Duration) -> Option<Lane> {
-        self.retries.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove())
+        let first = self.retries.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
     }
 
     pub(super) fn hold(&mut self, lane: Lane, by: Lane, until: Duration) {

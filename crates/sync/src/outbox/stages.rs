@@ -72,15 +72,17 @@ impl Outbox {
     }
 
     /// Lets a newer event take the place of an unsent one; gives it back if there is none.
-    pub(super) fn merge(&mut self, out: Outgoing) -> Result<(), Outgoing> {
-        let Some(work) = self.lanes.get_mut(&out.lane) else { return Err(out) };
+    pub(super) fn merge(&mut self, out: Outgoing) -> Option<Outgoing> {
+        let Some(work) = self.lanes.get_mut(&out.lane) else { return Some(out) };
         let lane = out.lane.clone();
-        work.unsent.merge(out)?;
+        if let Some(out) = work.unsent.merge(out) {
+            return Some(out);
+        }
         if let Stage::Held { by, until } = &work.stage {
             self.schedule.unhold(&lane, by, *until);
             self.make_ready(lane);
         }
-        Ok(())
+        None
     }
 
     pub(super) fn append(&mut self, now: Now, out: Outgoing) {

@@ -48,7 +48,7 @@ impl Bench {
     /// Lets time pass until something is due.
     fn wait(&mut self) -> Duration {
         let next = self.outbox.next_due(self.now()).expect("something waits for time");
-        let waited = next - self.at;
+        let waited = next.saturating_sub(self.at);
         self.at = next;
         waited
     }
@@ -111,10 +111,13 @@ fn untracked(id: &str) -> Outgoing {
     }
 }
 
+/// A name, what is pushed while disconnected, what is sent then.
+type Coalescing = (&'static str, Vec<(&'static str, Type)>, Vec<&'static str>);
+
 #[test]
 fn unsent_events_are_coalesced() {
     use Type::{Create, Delete, Error, SetOperation, SpecUpdate, StatusUpdate, TerminateOperation};
-    let cases: Vec<(&str, Vec<(&str, Type)>, Vec<&str>)> = vec![
+    let cases: Vec<Coalescing> = vec![
         ("newest spec", vec![("a", SpecUpdate), ("a", SpecUpdate), ("a", SpecUpdate)], vec!["a SpecUpdate 2"]),
         ("newest status", vec![("a", StatusUpdate), ("a", StatusUpdate)], vec!["a StatusUpdate 1"]),
         (
@@ -406,7 +409,7 @@ fn the_rate_is_kept_and_answers_are_free() {
         }
         sent.extend(events.into_iter().map(|event| event.resource_id));
     }
-    assert_eq!(bench.at - started, Duration::from_secs(2));
+    assert_eq!(bench.at.saturating_sub(started), Duration::from_secs(2));
     assert!(sent.is_sorted(), "{sent:?}");
 }
 

@@ -73,8 +73,8 @@ impl Unsent {
     }
 
     /// Lets `new` take the place of the state that it makes pointless; gives it back if there is none.
-    pub(super) fn merge(&mut self, mut new: Outgoing) -> Result<(), Outgoing> {
-        let Some(position) = self.state_mut(&new.kind).and_then(|state| *state) else { return Err(new) };
+    pub(super) fn merge(&mut self, mut new: Outgoing) -> Option<Outgoing> {
+        let Some(position) = self.state_mut(&new.kind).and_then(|state| *state) else { return Some(new) };
         let Ok(index) = self.entries.binary_search_by_key(&position, |entry| entry.position) else {
             unreachable!("the position of a state is that of an entry");
         };
@@ -83,7 +83,7 @@ impl Unsent {
             new.kind = Type::Create;
         }
         *old = new;
-        Ok(())
+        None
     }
 
     /// Where the state is that events of this type describe, for those of which only the newest matters.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// The guard holds our end of a pipe as its input. When we end, however we end, it reads end-of-file and ends its group.
 const GUARD: &str = r#"folder=$1; shift
@@ -45,6 +45,16 @@ impl Guarded {
     /// Whether the program is still there.
     pub fn running(&mut self) -> bool {
         matches!(self.guard.try_wait(), Ok(None))
+    }
+
+    /// Sends SIGTERM to the program and what it started; `running` tells when it has ended.
+    pub fn ask_to_end(&self) {
+        for member in self.members() {
+            // Whoever has ended meanwhile needs no telling.
+            if let Some(pid) = i32::try_from(member).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
     }
 
     /// The process ids of the group, the guard's own shell left out.

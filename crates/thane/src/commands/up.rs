@@ -12,7 +12,8 @@ use crate::settings::{self, Flags};
 
 /// Run a hub and its clusters in this process
 ///
-/// Each has a Kubernetes API of its own. Writes DIR/kubeconfig with the contexts hub and
+/// Each has a Kubernetes API of its own, and each cluster an agent that keeps its Applications in step with
+/// the hub. Writes DIR/kubeconfig with the contexts hub and
 /// cluster-1, cluster-2 and so on, and DIR/endpoints.json. Data survives restarts. Ends with Ctrl-C.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
@@ -22,6 +23,9 @@ pub(crate) struct Up {
     /// How many clusters run beside the hub
     #[arg(long, value_name = "N")]
     clusters: Option<u16>,
+    /// How many of them, the last ones, decide for themselves what they run
+    #[arg(long, value_name = "K")]
+    autonomous: Option<u16>,
     /// Encrypt Secrets with the keys in this file, the first of which encrypts
     ///
     /// YAML: `keys`, a list of objects with `id` and `secret` (32 random bytes in base64). To rotate,
@@ -52,6 +56,7 @@ impl Up {
         vec![
             ("up.data", "data", self.data.as_ref().map(|data| json!(data))),
             ("up.clusters", "clusters", self.clusters.map(|clusters| json!(clusters))),
+            ("up.autonomous", "autonomous", self.autonomous.map(|number| json!(number))),
             ("up.encryptionKeys", "encryption-keys", self.encryption_keys.as_ref().map(|file| json!(file))),
             ("up.ephemeralPorts", "ephemeral-ports", self.ephemeral_ports.then_some(true.into())),
         ]

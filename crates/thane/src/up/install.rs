@@ -34,7 +34,7 @@ pub(super) async fn install(server: &ApiServer, namespaces: &[String]) -> Result
 }
 
 /// This process as a user, who may do everything, as the audit log shows it.
-fn process() -> User {
+pub(super) fn process() -> User {
     let groups = vec![MASTERS.to_owned(), "system:authenticated".to_owned()];
     User { name: "system:thane".to_owned(), groups, ..User::default() }
 }
@@ -56,7 +56,7 @@ fn is_established(definition: &Value) -> bool {
 }
 
 /// The object of that name, created if there is none.
-async fn ensure(client: &Client, path: &str, object: Value) -> Result<Value, Failure> {
+pub(super) async fn ensure(client: &Client, path: &str, object: Value) -> Result<Value, Failure> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let get = || http::Request::get(format!("{path}/{name}")).body(Vec::new());
     let answer = match client.request(request(get())?).await {

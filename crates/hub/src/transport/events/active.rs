@@ -98,13 +98,9 @@ impl futures::Stream for Outgoing {
             let status = self.handle.status.get().cloned();
             return Poll::Ready(Some(Err(status.unwrap_or_else(|| Status::unavailable("the stream was closed")))));
         }
-        match std::task::ready!(self.events.poll_recv(context)) {
-            Some(event) => Poll::Ready(Some(Ok(event))),
-            None => {
-                self.has_ended = true;
-                Poll::Ready(None)
-            }
-        }
+        let event = std::task::ready!(self.events.poll_recv(context));
+        self.has_ended = event.is_none();
+        Poll::Ready(event.map(Ok))
     }
 }
 

@@ -1,0 +1,10 @@
+//! Hub and agent over real connections: who gets in, what passes, and what is refused without harm to others.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bed;
+mod events;
+mod failures;
+mod handshake;
+mod identity;
+mod live;
+mod websocket;

@@ -1,0 +1,191 @@
+//! What could not be done as things are, and is tried again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thane_api::event::Type;
+
+use super::Why;
+use crate::failure::{Backoff, Class};
+use crate::object::Key;
+use crate::time::Now;
+use crate::work;
+
+/// Troubles that are remembered; more are not tried again before both sides compare.
+const TROUBLES_MAX: usize = 10_000;
+/// How long a retry waits for another job about the same object.
+const BUSY_AGAIN: Duration = Duration::from_millis(500);
+
+/// What a job is about: news of the same matter make an older one pointless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Matter {
+    Desired,
+    Observed,
+    Operation,
+    Termination,
+    Repair,
+    Stamp,
+}
+
+impl Matter {
+    pub(super) fn of(why: &Why) -> Self {
+        match why {
+            Why::Inbound(incoming) | Why::Retry(incoming) => Self::of_type(&incoming.event.kind),
+            Why::Repair => Self::Repair,
+            Why::Stamp => Self::Stamp,
+        }
+    }
+
+    fn of_type(kind: &Type) -> Self {
+        match kind {
+            Type::SetOperation => Self::Operation,
+            Type::TerminateOperation => Self::Termination,
+            Type::StatusUpdate | Type::Error => Self::Observed,
+            _ => Self::Desired,
+        }
+    }
+}
+
+/// Something that could not be done.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    /// What the matter is.
+    pub message: String,
+    why: Why,
+    backoff: Backoff,
+    retry_at: Duration,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    known: BTreeMap<(Key, Matter), Trouble>,
+}
+
+impl Troubles {
+    /// Remembers a job that was given up; each time it is tried again later.
+    pub(super) fn add(&mut self, now: Now, key: &Key, why: Why, class: Class, message: String) {
+        let id = (key.clone(), Matter::of(&why));
+        let why = match why {
+            Why::Inbound(incoming) => Why::Retry(incoming),
+            why => why,
+        };
+        if !self.known.contains_key(&id) && self.known.len() >= TROUBLES_MAX {
+            return;
+        }
+        let mut backoff = self.known.remove(&id).map_or_else(|| Backoff::new(work::seed(key)), |before| before.backoff);
+        let retry_at = now.monotonic + backoff.next(class);
+        self.known.insert(id, Trouble { message, why, backoff, retry_at });
+    }
+
+    pub(super) fn has(&self, key: &Key, matter: Matter) -> bool {
+        self.known.contains_key(&(key.clone(), matter))
+    }
+
+    pub(super) fn remove(&mut self, key: &Key, matter: Matter) {
+        self.known.remove(&(key.clone(), matter));
+    }
+
+    /// Forgets what an event of that type makes pointless.
+    pub(super) fn supersede(&mut self, key: &Key, kind: &Type) {
+        let pointless: &[Matter] = match kind {
+            Type::Delete => &[Matter::Desired, Matter::Observed, Matter::Operation, Matter::Termination],
+            Type::SetOperation => &[Matter::Operation, Matter::Termination],
+            other => &[Matter::of_type(other)],
+        };
+        for matter in pointless {
+            self.remove(key, *matter);
+        }
+    }
+
+    /// What is to be tried again now, at most one job per object; `is_busy` is whether one is under way.
+    pub(super) fn due(&mut self, now: Now, is_busy: impl Fn(&Key) -> bool) -> Vec<(Key, Why)> {
+        let mut due: Vec<(Key, Why)> = Vec::new();
+        for ((key, _), trouble) in self.known.iter_mut().filter(|(_, trouble)| trouble.retry_at <= now.monotonic) {
+            if is_busy(key) || due.last().is_some_and(|(last, _)| last == key) {
+                trouble.retry_at = now.monotonic + BUSY_AGAIN;
+                continue;
+            }
+            // The memory of how often it failed stays until it succeeds.
+            trouble.retry_at = Duration::MAX;
+            due.push((key.clone(), trouble.why.clone()));
+        }
+        due
+    }
+
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.known.values().map(|trouble| trouble.retry_at).min()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &str)> {
+        self.known.iter().map(|((key, _), trouble)| (key, trouble.message.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::Value;
+    use thane_api::event::{Event, Target};
+
+    use super::*;
+    use crate::link::Incoming;
+    use crate::object::Kind;
+
+    fn now(seconds: u64) -> Now {
+        Now { monotonic: Duration::from_secs(seconds), wall: jiff::Timestamp::UNIX_EPOCH }
+    }
+
+    fn key() -> Key {
+        Key { kind: Kind::Application, namespace: "n".into(), name: "a".into() }
+    }
+
+    fn inbound(kind: Type) -> Why {
+        let event = Event {
+            target: Target::Application,
+            kind,
+            resource_id: "r".into(),
+            event_id: "e".into(),
+            subject: None,
+            data: Bytes::new(),
+            extensions: BTreeMap::new(),
+        };
+        Why::Inbound(Box::new(Incoming { event, body: Value::Null }))
+    }
+
+    #[test]
+    fn news_make_only_troubles_of_their_own_matter_pointless() {
+        use Matter::{Desired, Observed, Operation, Termination};
+        for (kind, left) in [
+            (Type::SpecUpdate, vec![Observed, Operation, Termination]),
+            (Type::StatusUpdate, vec![Desired, Operation, Termination]),
+            (Type::SetOperation, vec![Desired, Observed]),
+            (Type::TerminateOperation, vec![Desired, Observed, Operation]),
+            (Type::Delete, vec![]),
+        ] {
+            let mut troubles = Troubles::default();
+            for of in [Type::Create, Type::StatusUpdate, Type::SetOperation, Type::TerminateOperation] {
+                troubles.add(now(0), &key(), inbound(of), Class::Permanent, "no".into());
+            }
+            troubles.supersede(&key(), &kind);
+            let kept: Vec<Matter> = troubles.known.keys().map(|(_, matter)| *matter).collect();
+            assert_eq!(kept, left, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn one_job_at_a_time_is_tried_again_and_none_while_another_is_under_way() {
+        let mut troubles = Troubles::default();
+        troubles.add(now(0), &key(), Why::Stamp, Class::Temporary, "no".into());
+        troubles.add(now(0), &key(), inbound(Type::SetOperation), Class::Temporary, "no".into());
+        assert!(troubles.due(now(1), |_| true).is_empty());
+        assert!(troubles.next_due().is_some_and(|at| at > now(1).monotonic), "it does not ask again at once");
+        let due = troubles.due(now(2), |_| false);
+        assert!(matches!(due.as_slice(), [(_, Why::Retry(_))]), "{due:?}");
+        assert_eq!(troubles.due(now(4), |_| false), [(key(), Why::Stamp)]);
+        assert_eq!(troubles.next_due(), Some(Duration::MAX), "both are under way");
+        troubles.remove(&key(), Matter::Stamp);
+        troubles.remove(&key(), Matter::Operation);
+        assert_eq!(troubles.iter().count(), 0);
+    }
+}

@@ -1,0 +1,241 @@
+//! Hosts of the simulation: each has an API server on a store that outlives it, and a role.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use thane_agent::connection::{self, Dialer};
+use thane_api::event::Mode;
+use thane_apiserver::authz::User;
+use thane_apiserver::{ApiServer, Options, Parts};
+use thane_hub::gate::{self, Gate, Tokens};
+use thane_hub::registration::Registration;
+use thane_kv::{MemoryOptions, MemoryStore, Store};
+use thane_link::NoLive;
+use thane_runtime::net::SharedNetwork;
+use thane_runtime::pki::{Authority, Identity, Request};
+use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
+use thane_runtime::{SharedClock, Tasks};
+use thane_sync::link;
+use thane_sync::mapping::{Adoption, AgentSide, HubSide, Mismatch, OnRecreate, Pattern, Placement};
+
+use crate::network::{Simulated, SimulatedClock};
+use crate::users::{self, Ledger};
+
+pub(crate) const PORT: u16 = 8443;
+const NAMESPACE: &str = "argocd";
+
+/// What outlives a crash of a host.
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) skew_seconds: Arc<AtomicI64>,
+    starts: AtomicU64,
+}
+
+impl Host {
+    pub(crate) fn new(name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            store: MemoryStore::new(MemoryOptions::default()),
+            skew_seconds: Arc::default(),
+            starts: AtomicU64::new(0),
+        })
+    }
+
+    /// An API server on this host's store, with the kinds it should have.
+    pub(crate) async fn api(&self, clock: SharedClock, tasks: &Tasks) -> Client {
+        let parts = Parts {
+            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            clock,
+            authenticator: thane_apiserver::authn::Authenticator::default(),
+            encryption: thane_apiserver::encryption::Encryption::default(),
+            audit: None,
+            readiness: thane_runtime::readiness::Readiness::default(),
+            options: Options::default(),
+        };
+        let server = ApiServer::start(parts, tasks).await.unwrap();
+        let user = User { name: "admin".into(), groups: vec!["system:masters".into()], ..User::default() };
+        server.client(user, NAMESPACE)
+    }
+}
+
+/// Settings and secrets that all hosts of one run share.
+pub(crate) struct Fleet {
+    pub(crate) seed: u64,
+    pub(crate) ca_pem: String,
+    pub(crate) hub: Identity,
+    pub(crate) agents: Vec<(String, Mode, Identity)>,
+    pub(crate) token_key: String,
+    pub(crate) options: link::Options,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+impl Fleet {
+    /// A fleet whose last agent is autonomous.
+    pub(crate) fn new(seed: u64, agents: usize, options: link::Options, token_key: &str) -> Arc<Self> {
+        let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+        let lifetime = Duration::from_hours(24 * 365);
+        let authority = Authority::create("simulated", now, lifetime).unwrap();
+        let issue = |request: &Request| authority.issue(request, now, lifetime).unwrap();
+        let agents = (1..=agents).map(|number| {
+            let name = format!("agent-{number}");
+            let mode = if number == agents { Mode::Autonomous } else { Mode::Managed };
+            let identity = issue(&Request::agent(&name));
+            (name, mode, identity)
+        });
+        Arc::new(Self {
+            seed,
+            ca_pem: authority.cert_pem().to_owned(),
+            hub: issue(&Request::server("hub", ["hub"])),
+            agents: agents.collect(),
+            token_key: token_key.to_owned(),
+            options,
+            ledger: Arc::default(),
+        })
+    }
+}
+
+/// Runs the hub until it is killed.
+pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
+    let (tasks, mut supervisor) = Tasks::root("hub");
+    let clock = SimulatedClock::shared(Arc::clone(&host.skew_seconds));
+    let client = host.api(Arc::clone(&clock), &tasks).await;
+    let network: SharedNetwork = Arc::new(Simulated);
+    let listener = network.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).await?;
+    let start = host.starts.fetch_add(1, Ordering::Relaxed);
+    let options = ServerOptions { client_auth: ClientAuth::Asked, protocols: vec!["h2"], ..ServerOptions::default() };
+    let rules = gate::Options {
+        namespace: NAMESPACE.to_owned(),
+        version: "sim".to_owned(),
+        methods: vec!["mtls:CN=([^,]+)".parse()?],
+        certificates: gate::Certificates::Matching,
+        capabilities: thane_agent::role::capabilities(),
+    };
+    let mut transport = thane_hub::transport::Config::default();
+    transport.keepalive_interval = Duration::from_secs(2);
+    transport.keepalive_timeout = Duration::from_secs(2);
+    let config = thane_hub::role::Config {
+        side: HubSide {
+            namespace: NAMESPACE.to_owned(),
+            placement: Placement::Namespace,
+            allowed_namespaces: vec![Pattern::new("*")],
+        },
+        selector: String::new(),
+        makes_namespaces: true,
+        namespace_labels: json!({}),
+        link: fleet.options.clone(),
+        writes_max: 64,
+        write_timeout: Duration::from_secs(10),
+        transport,
+    };
+    let parts = thane_hub::role::Parts {
+        client: client.clone(),
+        listener,
+        tls: Some(ServerTls::from_pem(&fleet.hub, Some(&fleet.ca_pem), &options)?),
+        gate: Arc::new(Gate::new(rules, Tokens::new(&fleet.token_key)?, Arc::clone(&clock))),
+        clock,
+        live: Arc::new(NoLive),
+        streams: Arc::new(thane_hub::transport::NoLive),
+        salt: format!("hub-{start}"),
+    };
+    thane_hub::role::start(config, parts, &mut Registry::default(), &tasks).await?;
+    let of_mode = |mode| fleet.agents.iter().filter(move |(_, other, _)| *other == mode).map(|(name, ..)| name.clone());
+    let (managed, mirrored) = (of_mode(Mode::Managed).collect(), of_mode(Mode::Autonomous).collect());
+    let seed = fleet.seed ^ (start << 32);
+    tasks.spawn("user", users::hub_user(client, managed, mirrored, seed, Arc::clone(&fleet.ledger)));
+    Err(supervisor.essential_failed().await.map_or_else(|| "ended".into(), |failure| failure.to_string().into()))
+}
+
+/// Runs one agent until it is killed.
+pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> turmoil::Result {
+    let (name, mode, identity) = &fleet.agents[number];
+    let (tasks, mut supervisor) = Tasks::root("agent");
+    let clock = SimulatedClock::shared(Arc::clone(&host.skew_seconds));
+    let client = host.api(Arc::clone(&clock), &tasks).await;
+    let start = host.starts.fetch_add(1, Ordering::Relaxed);
+    let options = ClientOptions { protocols: vec!["h2"], ..ClientOptions::default() };
+    let tls = ClientTls::from_pem(&fleet.ca_pem, Some(identity), &options)?;
+    let mut connection = connection::Config::new("hub", PORT, *mode);
+    connection.keepalive_interval = Some(Duration::from_secs(2));
+    connection.keepalive_timeout = Duration::from_secs(2);
+    connection.backoff_max = Duration::from_secs(4);
+    connection.capabilities = thane_agent::role::capabilities();
+    let config = thane_agent::role::Config {
+        side: AgentSide {
+            name: name.clone(),
+            mode: *mode,
+            namespace: NAMESPACE.to_owned(),
+            hub_namespace: NAMESPACE.to_owned(),
+            placement: Placement::Namespace,
+            allowed_namespaces: Vec::new(),
+            mismatch: Mismatch::default(),
+            adoption: Adoption::default(),
+            on_recreate: OnRecreate::default(),
+        },
+        selector: String::new(),
+        makes_namespaces: false,
+        link: fleet.options.clone(),
+        writes_max: 64,
+        write_timeout: Duration::from_secs(10),
+    };
+    let parts = thane_agent::role::Parts {
+        client: client.clone(),
+        dialer: Dialer::new(connection, Arc::new(Simulated), Some(tls), Arc::clone(&clock)),
+        clock,
+        live: Arc::new(NoLive),
+        salt: format!("{name}-{start}"),
+    };
+    thane_agent::role::start(config, parts, &mut Registry::default(), &tasks);
+    let seed = fleet.seed ^ (start << 32) ^ ((number as u64 + 1) << 48);
+    tasks.spawn("cluster", users::cluster(client, *mode == Mode::Autonomous, seed, Arc::clone(&fleet.ledger)));
+    Err(supervisor.essential_failed().await.map_or_else(|| "ended".into(), |failure| failure.to_string().into()))
+}
+
+/// Objects that are there before anything runs.
+pub(crate) async fn prepare(hub: &Host, clusters: &[Arc<Host>], fleet: &Fleet) {
+    let clock = thane_runtime::SystemClock::shared();
+    for host in clusters.iter().map(AsRef::as_ref).chain([hub]) {
+        let (tasks, _supervisor) = Tasks::root("prepare");
+        let client = host.api(Arc::clone(&clock), &tasks).await;
+        for definition in thane_api::kinds::definitions() {
+            post(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        }
+        let mut namespaces = vec![NAMESPACE.to_owned()];
+        if host.name == "hub" {
+            namespaces.extend(fleet.agents.iter().map(|(name, ..)| name.clone()));
+        }
+        for name in namespaces {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            post(&client, "/api/v1/namespaces", namespace).await;
+        }
+        if host.name == "hub" {
+            for (agent, _, identity) in &fleet.agents {
+                let registration =
+                    Registration { agent, namespace: NAMESPACE, proxy: "hub:9090", ca_pem: &fleet.ca_pem, identity };
+                post(&client, "/api/v1/namespaces/argocd/secrets", registration.secret()).await;
+            }
+            let project = json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+                "metadata": {"name": "default", "namespace": NAMESPACE},
+                "spec": {"destinations": [{"name": "*", "namespace": "*"}], "sourceNamespaces": ["*"], "sourceRepos": ["*"]},
+            });
+            while !crate::objects::Objects::projects(&client, NAMESPACE).create(project.clone()).await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        tasks.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+async fn post(client: &Client, path: &str, object: serde_json::Value) {
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(object.to_string().into_bytes())
+        .unwrap();
+    client.request::<serde_json::Value>(request).await.unwrap();
+}

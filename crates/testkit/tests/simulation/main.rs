@@ -1,0 +1,167 @@
+//! Hub and agents as they are, with real TLS, on a network that partitions, delays and holds, and hosts that crash.
+//!
+//! `SIM_SEED=7 cargo test -p thane-testkit --test simulation` replays one; `SIM_SEEDS=1000` runs more.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
+
+mod hosts;
+mod network;
+mod objects;
+mod users;
+mod verdict;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use thane_sync::link;
+
+use hosts::{Fleet, Host};
+
+const AGENTS: usize = 3;
+/// Faults and users.
+const STORM: Duration = Duration::from_secs(40);
+/// Then everything heals; within this both sides must agree.
+const SETTLE: Duration = Duration::from_secs(120);
+const SEEDS: u64 = 25;
+
+enum Fault {
+    Partition(String, Duration),
+    Hold(String, Duration),
+    Crash(String, Duration),
+    Skew(usize, i64),
+}
+
+#[test]
+fn hub_and_agents_agree_whatever_happened_between_them() {
+    let key = thane_hub::gate::generate_short_key().unwrap();
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds: Vec<u64> = match number("SIM_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("SIM_SEEDS").unwrap_or(SEEDS)).collect(),
+    };
+    for seed in seeds {
+        let wrong = run(seed, &key);
+        assert!(
+            wrong.is_empty(),
+            "seed {seed}; replay: SIM_SEED={seed} cargo test -p thane-testkit --test simulation\n{}",
+            wrong.join("\n")
+        );
+    }
+}
+
+fn options(rng: &mut StdRng) -> link::Options {
+    let mut options = link::Options { hold: Duration::from_secs(15), ..link::Options::default() };
+    options.compare_every = Some(Duration::from_secs(10));
+    options.outbox.retry_first = Duration::from_secs(1);
+    options.outbox.retry_max = Duration::from_secs(8);
+    if rng.random_ratio(1, 4) {
+        options.outbox.queue_max = 4;
+        options.inbox.queue_max = 4;
+    }
+    options
+}
+
+fn faults(rng: &mut StdRng) -> Vec<(Duration, Fault)> {
+    let mut faults: Vec<(Duration, Fault)> = (0..rng.random_range(2..9))
+        .map(|_| {
+            let at = Duration::from_millis(rng.random_range(0..STORM.as_millis() as u64));
+            let lasts = Duration::from_millis(rng.random_range(100..15_000));
+            let agent = rng.random_range(1..=AGENTS);
+            let name = format!("agent-{agent}");
+            let fault = match rng.random_range(0..8) {
+                0..=2 => Fault::Partition(name, lasts),
+                3 => Fault::Hold(name, lasts.min(Duration::from_secs(3))),
+                4 | 5 => Fault::Crash(name, lasts),
+                6 => Fault::Crash("hub".to_owned(), lasts),
+                _ => Fault::Skew(agent - 1, rng.random_range(-40..40)),
+            };
+            (at, fault)
+        })
+        .collect();
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+fn run(seed: u64, key: &str) -> Vec<String> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let fleet = Fleet::new(seed, AGENTS, options(&mut rng), key);
+    let hub = Host::new("hub");
+    let clusters: Vec<Arc<Host>> = fleet.agents.iter().map(|(name, ..)| Host::new(name)).collect();
+    let outside = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    outside.block_on(hosts::prepare(&hub, &clusters, &fleet));
+
+    let mut sim = turmoil::Builder::new()
+        .rng_seed(seed)
+        .simulation_duration(Duration::from_secs(3_600))
+        .tick_duration(Duration::from_millis(5))
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(rng.random_range(5..200)))
+        .tcp_capacity(4_096)
+        .build();
+    let shared = (Arc::clone(&hub), Arc::clone(&fleet));
+    sim.host("hub", move || hosts::hub(Arc::clone(&shared.0), Arc::clone(&shared.1)));
+    for (number, host) in clusters.iter().enumerate() {
+        let shared = (Arc::clone(host), Arc::clone(&fleet));
+        sim.host(host.name.as_str(), move || hosts::agent(Arc::clone(&shared.0), Arc::clone(&shared.1), number));
+    }
+
+    let mut pending = faults(&mut rng).into_iter().peekable();
+    let mut healing: Vec<(Duration, Fault)> = Vec::new();
+    while sim.elapsed() < STORM + SETTLE {
+        while let Some((_, fault)) = pending.next_if(|(at, _)| *at <= sim.elapsed()) {
+            if let Some(heal) = strike(&mut sim, fault, &clusters) {
+                healing.push(heal);
+            }
+        }
+        let now = sim.elapsed();
+        let due: Vec<_> = healing.extract_if(.., |(at, _)| *at <= now || now >= STORM).collect();
+        for (_, fault) in due {
+            heal(&mut sim, fault);
+        }
+        if now >= STORM {
+            fleet.ledger.calm.store(true, Ordering::Relaxed);
+        }
+        if let Err(error) = sim.step() {
+            return vec![format!("a host ended: {error}")];
+        }
+    }
+    drop(sim);
+    outside.block_on(verdict::differences(&hub, &clusters, &fleet))
+}
+
+/// Lets a fault happen; when it heals.
+fn strike(sim: &mut turmoil::Sim<'_>, fault: Fault, clusters: &[Arc<Host>]) -> Option<(Duration, Fault)> {
+    let now = sim.elapsed();
+    match &fault {
+        Fault::Partition(name, lasts) => {
+            sim.partition("hub", name.as_str());
+            Some((now + *lasts, fault))
+        }
+        Fault::Hold(name, lasts) => {
+            sim.hold("hub", name.as_str());
+            Some((now + *lasts, fault))
+        }
+        Fault::Crash(name, lasts) => {
+            if !sim.is_host_running(name.as_str()) {
+                return None;
+            }
+            sim.crash(name.as_str());
+            Some((now + *lasts, fault))
+        }
+        Fault::Skew(agent, seconds) => {
+            clusters[*agent].skew_seconds.store(*seconds, Ordering::Relaxed);
+            None
+        }
+    }
+}
+
+fn heal(sim: &mut turmoil::Sim<'_>, fault: Fault) {
+    match fault {
+        Fault::Partition(name, _) => sim.repair("hub", name.as_str()),
+        Fault::Hold(name, _) => sim.release("hub", name.as_str()),
+        Fault::Crash(name, _) => sim.bounce(name.as_str()),
+        Fault::Skew(..) => {}
+    }
+}

@@ -1,0 +1,157 @@
+//! The hub role and an agent for each cluster, in this process, over the same wire as anywhere.
+
+mod material;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use thane_agent::connection::{self, Dialer};
+use thane_api::code;
+use thane_api::event::Mode;
+use thane_apiserver::embedded::Embedded;
+use thane_hub::gate::{self, Gate, Method, Tokens};
+use thane_hub::registration::Registration;
+use thane_link::NoLive;
+use thane_runtime::net::{Listener, SharedNetwork};
+use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
+use thane_runtime::{SharedClock, Tasks};
+use thane_sync::link;
+use thane_sync::mapping::{Adoption, AgentSide, HubSide, Mismatch, OnRecreate, Pattern, Placement};
+
+use super::directory::Directory;
+use super::{HUB, install};
+use crate::failure::Failure;
+use crate::settings::UpSettings;
+use material::Material;
+
+/// The namespace of Argo CD on hub and clusters.
+const NAMESPACE: &str = "argocd";
+const WRITES_MAX: usize = 256;
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where everything runs.
+pub(super) struct Place<'a> {
+    pub(super) directory: &'a Directory,
+    pub(super) clock: &'a SharedClock,
+    pub(super) network: &'a SharedNetwork,
+    pub(super) tasks: &'a Tasks,
+}
+
+/// Starts the hub role and one agent for each cluster; where agents call.
+pub(super) async fn start(
+    up: &UpSettings,
+    place: &Place<'_>,
+    names: &[String],
+    apis: &[Embedded],
+    registry: &mut Registry,
+) -> Result<String, Failure> {
+    let listener = place.network.bind(super::listen(up.hub_address, up.ephemeral_ports)).await?;
+    let address = listener.local_addr();
+    let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
+    let material = Material::keep(place.directory.join("fleet"), &agents, place.clock.now()).await?;
+    let client = apis[0].server.client(install::process(), NAMESPACE);
+    for (agent, proxy) in agents.iter().zip(&material.proxies) {
+        let registration = Registration {
+            agent,
+            namespace: NAMESPACE,
+            proxy: "127.0.0.1:9090",
+            ca_pem: &material.ca_pem,
+            identity: proxy,
+        };
+        install::ensure(&client, &format!("/api/v1/namespaces/{NAMESPACE}/secrets"), registration.secret()).await?;
+    }
+    start_hub(place, client, listener, &material, registry).await?;
+    for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
+        let autonomous = number + usize::from(up.autonomous) >= agents.len();
+        let mode = if autonomous { Mode::Autonomous } else { Mode::Managed };
+        let options = ClientOptions { protocols: vec!["h2", "http/1.1"], ..ClientOptions::default() };
+        let tls = ClientTls::from_pem(&material.ca_pem, Some(&material.agents[number]), &options)?;
+        let mut config = connection::Config::new("127.0.0.1", address.port(), mode);
+        config.capabilities = thane_agent::role::capabilities();
+        let dialer = Dialer::new(config, Arc::clone(place.network), Some(tls), Arc::clone(place.clock));
+        let client = api.server.client(install::process(), NAMESPACE);
+        let registry = registry.sub_registry_with_label(("agent".into(), agent.to_string().into()));
+        start_agent(place, agent, mode, client, dialer, registry);
+    }
+    Ok(format!("https://{address}"))
+}
+
+async fn start_hub(
+    place: &Place<'_>,
+    client: Client,
+    listener: Box<dyn Listener>,
+    material: &Material,
+    registry: &mut Registry,
+) -> Result<(), Failure> {
+    let options =
+        ServerOptions { client_auth: ClientAuth::Asked, protocols: vec!["h2", "http/1.1"], ..ServerOptions::default() };
+    let tls = ServerTls::from_pem(&material.hub, Some(&material.ca_pem), &options)?;
+    let by_certificate = "mtls:CN=([^,]+)".parse::<Method>();
+    let rules = gate::Options {
+        namespace: NAMESPACE.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        methods: vec![by_certificate.map_err(|error| Failure::new(code::BUG, error.to_string()))?],
+        certificates: gate::Certificates::Matching,
+        capabilities: thane_agent::role::capabilities(),
+    };
+    let tokens = Tokens::new(&material.token_key)
+        .map_err(|error| Failure::new(code::CERTIFICATE_UNUSABLE, error.to_string()))?;
+    let config = thane_hub::role::Config {
+        side: HubSide {
+            namespace: NAMESPACE.to_owned(),
+            placement: Placement::Namespace,
+            allowed_namespaces: vec![Pattern::new("*")],
+        },
+        selector: String::new(),
+        makes_namespaces: true,
+        namespace_labels: json!({}),
+        link: link::Options::default(),
+        writes_max: WRITES_MAX,
+        write_timeout: WRITE_TIMEOUT,
+        transport: thane_hub::transport::Config::default(),
+    };
+    let parts = thane_hub::role::Parts {
+        client,
+        listener,
+        tls: Some(tls),
+        gate: Arc::new(Gate::new(rules, tokens, Arc::clone(place.clock))),
+        clock: Arc::clone(place.clock),
+        live: Arc::new(NoLive),
+        streams: Arc::new(thane_hub::transport::NoLive),
+        salt: uuid::Uuid::new_v4().to_string(),
+    };
+    thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;
+    Ok(())
+}
+
+fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, dialer: Dialer, registry: &mut Registry) {
+    let config = thane_agent::role::Config {
+        side: AgentSide {
+            name: agent.to_owned(),
+            mode,
+            namespace: NAMESPACE.to_owned(),
+            hub_namespace: NAMESPACE.to_owned(),
+            placement: Placement::Namespace,
+            allowed_namespaces: Vec::new(),
+            mismatch: Mismatch::default(),
+            adoption: Adoption::default(),
+            on_recreate: OnRecreate::default(),
+        },
+        selector: String::new(),
+        makes_namespaces: false,
+        link: link::Options::default(),
+        writes_max: WRITES_MAX,
+        write_timeout: WRITE_TIMEOUT,
+    };
+    let parts = thane_agent::role::Parts {
+        client,
+        dialer,
+        clock: Arc::clone(place.clock),
+        live: Arc::new(NoLive),
+        salt: uuid::Uuid::new_v4().to_string(),
+    };
+    thane_agent::role::start(config, parts, registry, &place.tasks.child(format!("fleet-{agent}")));
+}
