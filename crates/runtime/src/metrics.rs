@@ -142,6 +142,10 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} missing in\n{text}");
         }
+        let mut open = open_registry("1.2.3", started, &tasks);
+        open.register("argocd_requests", "Requests", Counter::<u64>::default());
+        let text = encode(&open).unwrap();
+        assert!(text.contains("\nargocd_requests_total 0") && text.contains("\nthane_tasks_running 1"), "{text}");
         assert!(!encode(&registry("1.2.3", started, &tasks)).unwrap().contains("requests"));
     }
 

@@ -15,7 +15,7 @@ pub(crate) const PROXY_TLS: &str = "argocd-agent-resource-proxy-tls";
 pub(crate) const CLIENT_TLS: &str = "argocd-agent-client-tls";
 /// Secret with the key that signs tokens.
 pub(crate) const JWT: &str = "argocd-agent-jwt";
-/// ConfigMap with the fingerprints of certificates that are no longer believed.
+/// `ConfigMap` with the fingerprints of certificates that are no longer believed.
 pub(crate) const BLOCKLIST: &str = "argocd-agent-tls-blocklist";
 /// Where agents are as the hub last saw them.
 pub(crate) const AGENTS: &str = "/apis/thane.dev/v1alpha1/agents";

@@ -38,6 +38,16 @@ pub(crate) fn structured<T: Serialize>(value: &T, form: Structured) -> Result<St
     }
 }
 
+/// Names and values, one pair on a line.
+pub(crate) fn pairs(lines: &[(&str, String)]) -> String {
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    lines.iter().fold(String::new(), |mut text, (name, value)| {
+        // Writing to a string cannot fail.
+        let _ = std::fmt::Write::write_fmt(&mut text, format_args!("{name:<width$}  {value}\n"));
+        text
+    })
+}
+
 /// Tells a person something that is no data.
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");

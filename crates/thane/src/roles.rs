@@ -141,7 +141,7 @@ async fn bind(network: &SharedNetwork, address: SocketAddr, flag: &str) -> Resul
             Failure::new(code::PORT_TAKEN, message)
                 .with_hint(format!("stop what uses it, or choose another with {flag}"))
         }
-        other => other.into(),
+        other @ BindError::Other { .. } => other.into(),
     })
 }
 

@@ -29,9 +29,23 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn help_of_every_command() {
     let place = Place::new();
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 28] = [
         &[],
         &["up"],
+        &["hub"],
+        &["agent"],
+        &["agents"],
+        &["agents", "create"],
+        &["agents", "list"],
+        &["agents", "inspect"],
+        &["agents", "rotate"],
+        &["agents", "block"],
+        &["agents", "unblock"],
+        &["agents", "remove"],
+        &["agents", "resync"],
+        &["jwt"],
+        &["jwt", "create-key"],
+        &["doctor"],
         &["apply"],
         &["get"],
         &["delete"],

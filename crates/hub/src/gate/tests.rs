@@ -102,7 +102,7 @@ async fn calls_need_a_token_and_the_certificate_it_was_given_to() {
     clock.advance(Duration::from_mins(7));
     assert_eq!(reason(&peer("agent-a"), access), Some(Reason::Token));
     clock.jump_to(Timestamp::from_second(1_800_000_001).unwrap());
-    let later = gate.tokens.access(&Subject::new("agent-a", Mode::Managed), gate.clock.now()).unwrap();
+    let later = gate.tokens().access(&Subject::new("agent-a", Mode::Managed), gate.clock.now()).unwrap();
     assert_eq!(reason(&peer("agent-a"), Some(&later)), Some(Reason::Certificate));
 }
 
@@ -131,7 +131,7 @@ async fn how_much_a_certificate_matters_is_set() {
         (Certificates::NotNeeded, None, None),
     ] {
         let Bed { gate, .. } = bed(&["mtls:CN=([^,]+)"], certificates);
-        let token = gate.tokens.access(&subject, gate.clock.now()).unwrap();
+        let token = gate.tokens().access(&subject, gate.clock.now()).unwrap();
         let reason = |peer: &Peer| gate.admit(peer, Some(&token), None).err().map(|refusal| refusal.reason);
         assert_eq!((reason(&peer("agent-b")), reason(&nobody())), (of_other, of_nobody), "{certificates:?}");
         assert_eq!(reason(&peer("agent-a")), None);

@@ -1,5 +1,6 @@
 //! Tokens: RS512 JSON web tokens that agents show with every call.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
@@ -171,7 +172,11 @@ impl Tokens {
         let der: Result<PublicKeyX509Der<'_>, _> = self.signing.public_key().as_der();
         // A key that signs can be written down.
         let bytes = der.map(|der| der.as_ref().to_vec()).unwrap_or_default();
-        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+        Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// A token for an agent's calls.

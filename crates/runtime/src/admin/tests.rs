@@ -10,8 +10,8 @@ use crate::telemetry::{self, LogConfig};
 struct Running {
     tasks: Tasks,
     address: SocketAddr,
-    health: Readiness::new(),
     readiness: Readiness,
+    health: Readiness,
     levels: LogLevels,
     /// The filter lives as long as its subscriber.
     _logs: Box<dyn tracing::Subscriber + Send + Sync>,
@@ -20,7 +20,7 @@ struct Running {
 async fn start() -> Running {
     let (tasks, _supervisor) = Tasks::root("test");
     let (logs, levels) = telemetry::subscriber(&LogConfig::default(), false, std::io::sink).unwrap();
-    let readiness = Readiness::new();
+    let (readiness, health) = (Readiness::new(), Readiness::new());
     let row = Row {
         key: "up.clusters".to_owned(),
         value: json!(1),
@@ -30,6 +30,7 @@ async fn start() -> Running {
     let admin = Admin {
         tasks: tasks.clone(),
         readiness: readiness.clone(),
+        health: health.clone(),
         registry: crate::metrics::registry("1", Timestamp::UNIX_EPOCH, &tasks),
         levels: levels.clone(),
         config: vec![row],
@@ -37,7 +38,7 @@ async fn start() -> Running {
     let listener = Tcp.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let address = listener.local_addr();
     serve(admin, listener, &tasks);
-    Running { tasks, address, readiness, levels, _logs: Box::new(logs) }
+    Running { tasks, address, readiness, health, levels, _logs: Box::new(logs) }
 }
 
 impl Running {
@@ -72,6 +73,12 @@ async fn health_metrics_and_the_inside_are_shown() {
     assert_eq!(running.get("/readyz").await, (StatusCode::SERVICE_UNAVAILABLE, "[-]api failed: starting\n".to_owned()));
     condition.holds();
     assert_eq!(running.get("/readyz").await.0, StatusCode::OK);
+    assert_eq!(running.get("/healthz").await, (StatusCode::OK, "ok\n".to_owned()));
+    let hub = running.health.condition("hub");
+    assert_eq!(running.get("/healthz").await.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(running.get("/readyz").await.0, StatusCode::OK);
+    hub.holds();
+    assert_eq!(running.get("/healthz").await.0, StatusCode::OK);
     assert!(running.get("/metrics").await.1.contains("thane_build_info"));
     assert!(running.get("/debug/tasks").await.1.contains("test/admin listener"));
     let config: serde_json::Value = serde_json::from_str(&running.get("/debug/config").await.1).unwrap();

@@ -69,6 +69,7 @@ fn later_layers_win_and_every_value_knows_its_origin() {
                 ("THANE_LOG_LEVEL", ""),
                 ("THANE_UP_CLUSTERZ", "9"),
                 ("THANE_HUB_SERVICE_HOST", "10.0.0.1"),
+                ("THANE_HUB_PORT", "tcp://10.0.0.1:443"),
                 ("PATH", "/bin"),
             ]))
             .with_flag("up.data", "data", Some(json!("/tmp/x")))

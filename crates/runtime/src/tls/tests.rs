@@ -76,6 +76,46 @@ async fn client_certificates_are_treated_as_the_listener_says() {
 }
 
 #[tokio::test]
+async fn certificates_are_replaced_in_memory_and_only_by_good_ones() {
+    let (ours, other) = (authority(), authority());
+    let options = ServerOptions { client_auth: ClientAuth::Required, ..ServerOptions::default() };
+    let server = ServerTls::from_pem(&server_identity(&ours), Some(ours.cert_pem()), &options).unwrap();
+    let client =
+        ClientTls::from_pem(ours.cert_pem(), Some(&client_identity(&ours)), &ClientOptions::default()).unwrap();
+    let (held, dialed) = (server.clone(), client.clone());
+    assert!(accepted(&held, &dialed).await.is_ok());
+    // Each side alone is a stranger to the other, both together are at home again.
+    server.replace(&server_identity(&other), Some(other.cert_pem())).unwrap();
+    assert!(accepted(&held, &dialed).await.is_err());
+    client.replace(other.cert_pem(), Some(&client_identity(&other))).unwrap();
+    assert!(accepted(&held, &dialed).await.is_ok());
+    let junk = Identity { cert_pem: "junk".to_owned(), key_pem: "junk".to_owned() };
+    assert!(server.replace(&junk, Some(other.cert_pem())).is_err());
+    assert!(server.replace(&server_identity(&other), None).is_err(), "the listener still wants an authority");
+    assert!(client.replace("junk", None).is_err());
+    assert!(accepted(&held, &dialed).await.is_ok());
+}
+
+#[tokio::test]
+async fn contents_of_files_are_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, two) = (place.path().join("one"), place.path().join("two"));
+    let (tasks, _supervisor) = Tasks::root("test");
+    assert!(matches!(Contents::follow(vec![one.clone()], &tasks), Err(Error::Read { .. })));
+    for file in [&one, &two] {
+        crate::files::write_private(file, b"old").unwrap();
+    }
+    let mut contents = Contents::follow(vec![one.clone(), two], &tasks).unwrap();
+    assert_eq!(*contents.now(), [b"old", b"old"]);
+    crate::files::write_private(&one, b"new").unwrap();
+    while contents.now()[0] != b"new" {
+        assert!(contents.changed().await);
+    }
+    tasks.shutdown(Duration::from_secs(30)).await;
+    assert!(!contents.changed().await);
+}
+
+#[tokio::test]
 async fn versions_and_protocols_are_those_asked_for() {
     let authority = authority();
     let identity = server_identity(&authority);

@@ -10,7 +10,7 @@ use crate::settings::{self, Role};
 
 /// Run an agent: keep this cluster's Applications in step with the hub
 ///
-/// Takes the flags and variables of `argocd-agent agent`; with any variable ARGOCD_AGENT_… set, its defaults are in
+/// Takes the flags and variables of `argocd-agent agent`; with any variable `ARGOCD_AGENT_…` set, its defaults are in
 /// force, among them autonomous mode. It only dials out. Certificates come from Secrets and are followed.
 #[derive(Debug, Args)]
 pub(crate) struct Agent {

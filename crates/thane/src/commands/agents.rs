@@ -24,21 +24,13 @@ use crate::output::{Structured, print_structured, tell};
 /// Make, list, inspect and remove agents
 #[derive(Debug, Subcommand)]
 pub(crate) enum Agents {
-    /// Make an agent: its cluster Secret, its namespace and, with --agent-context, its certificate
     Create(create::Create),
-    /// List agents: who is connected, in which mode, since when
     List(list::List),
-    /// Show all that is known about an agent
     Inspect(inspect::Inspect),
-    /// Give an agent new certificates
     Rotate(rotate::Rotate),
-    /// Stop believing an agent's certificates, at once
     Block(block::Block),
-    /// Believe an agent's certificates again
     Unblock(block::Unblock),
-    /// Remove an agent from the hub
     Remove(remove::Remove),
-    /// Send an agent everything again
     Resync(resync::Resync),
 }
 
@@ -70,13 +62,11 @@ impl Agents {
 impl Common {
     /// Tells what was done: to a program on stdout, to a person on stderr.
     fn report<T: Serialize>(&self, value: &T, text: &str) -> Result<(), Failure> {
-        match self.output {
-            Some(form) => print_structured(value, form),
-            None => {
-                tell(text);
-                Ok(())
-            }
+        if let Some(form) = self.output {
+            return print_structured(value, form);
         }
+        tell(text);
+        Ok(())
     }
 }
 

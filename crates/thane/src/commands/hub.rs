@@ -11,7 +11,7 @@ use crate::settings::{self, Role};
 /// Run the hub: keep Applications of many clusters in step from one API
 ///
 /// Takes the flags and variables of `argocd-agent principal`. Started as `thane principal`, or with any variable
-/// ARGOCD_PRINCIPAL_… set, its defaults are in force. Certificates and keys come from Secrets and are followed.
+/// `ARGOCD_PRINCIPAL_…` set, its defaults are in force. Certificates and keys come from Secrets and are followed.
 #[derive(Debug, Args)]
 pub(crate) struct Hub {
     #[command(flatten)]

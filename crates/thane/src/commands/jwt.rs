@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::fleet::JWT;
 use crate::fleet::objects::{Objects, Put};
 use crate::kubernetes::connection::HubConnection;
-use crate::output::{Structured, print, print_structured, tell};
+use crate::output::{Structured, pairs, print, print_structured, tell};
 use crate::roles::secrets::Wanted;
 
 /// The key that signs tokens: make it, look at it, delete it
 #[derive(Debug, Subcommand)]
+#[expect(clippy::enum_variant_names, reason = "they are called as argocd-agentctl calls them")]
 pub(crate) enum Jwt {
-    /// Make the key and keep it in the Secret argocd-agent-jwt
     CreateKey(CreateKey),
     /// Show what kind of key it is
     InspectKey(Common),
@@ -76,7 +76,7 @@ impl Common {
         let hint = "make it with `thane jwt create-key`";
         let secret = objects.secret(JWT).await?;
         let missing = || Failure::new(code::SECRET_MISSING, format!("{what} is not there")).with_hint(hint);
-        let texts = Wanted::SigningKey.from_data(&secret.ok_or_else(missing)?);
+        let texts = Wanted::SigningKey.read(&secret.ok_or_else(missing)?);
         let texts = texts.map_err(|why| Failure::new(code::SECRET_UNUSABLE, format!("{what}: {why}")))?;
         let tokens = tokens(&texts[0])?;
         if self.output.is_some() {
@@ -88,7 +88,7 @@ impl Common {
             ("Key", format!("RSA, {} bits", tokens.bits())),
             ("Fingerprint", tokens.fingerprint()),
         ];
-        print(&rows.map(|(name, value)| format!("{name:<13}{value}\n")).concat())
+        print(&pairs(&rows))
     }
 
     async fn delete(self) -> Result<(), Failure> {
@@ -99,13 +99,11 @@ impl Common {
         if !is_deleted {
             return Err(Failure::new(code::SECRET_MISSING, format!("Secret {secret} is not there")));
         }
-        match self.output {
-            Some(form) => print_structured(&json!({"secret": secret, "deleted": true}), form),
-            None => {
-                tell(&format!("deleted Secret {secret}"));
-                Ok(())
-            }
+        if let Some(form) = self.output {
+            return print_structured(&json!({"secret": secret, "deleted": true}), form);
         }
+        tell(&format!("deleted Secret {secret}"));
+        Ok(())
     }
 
     fn report(&self, verb: &str, objects: &Objects<'_>, key: &str) -> Result<(), Failure> {

@@ -26,13 +26,9 @@ const AUTHORITY: &str = "ca";
 /// Make, inspect and renew certificates
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pki {
-    /// Create a certificate authority
     Init(init::Init),
-    /// Issue a certificate
     Issue(issue::Issue),
-    /// Show what a certificate says, and whether it is still good
     Inspect(inspect::Inspect),
-    /// Renew a certificate: same subject, names, uses and key, new dates
     Renew(renew::Renew),
 }
 

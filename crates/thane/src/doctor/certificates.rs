@@ -162,7 +162,7 @@ async fn read(side: &Side, name: &str, wanted: Wanted, next: &str, report: &mut 
     let objects = side.objects();
     let what = format!("Secret {}/{name}", objects.namespace());
     match objects.secret(name).await {
-        Ok(Some(secret)) => match wanted.from_data(&secret) {
+        Ok(Some(secret)) => match wanted.read(&secret) {
             Ok(texts) => return Some(texts),
             Err(why) => report.wrong(side.of, "secret", format!("{what}: {why}"), next),
         },

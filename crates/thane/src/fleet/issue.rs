@@ -27,7 +27,7 @@ pub(crate) async fn authority(hub: &Objects<'_>) -> Result<Authority, Failure> {
     let secret =
         secret.ok_or_else(|| Failure::new(code::SECRET_MISSING, format!("{what} is not there")).with_hint(remedy))?;
     let unusable = |why: String| Failure::new(code::SECRET_UNUSABLE, format!("{what}: {why}")).with_hint(remedy);
-    let texts = Wanted::Identity.from_data(&secret).map_err(unusable)?;
+    let texts = Wanted::Identity.read(&secret).map_err(unusable)?;
     Authority::from_pem(&texts[0], &texts[1]).map_err(|error| unusable(error.to_string()))
 }
 

@@ -53,8 +53,8 @@ impl<'a> Objects<'a> {
         self.send(Method::POST, &format!("{collection}?fieldManager=thane"), Some(object)).await
     }
 
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
-        self.send(Method::PATCH, &format!("{path}?fieldManager=thane"), Some(patch)).await
+    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Result<Value, Failure> {
+        self.send(Method::PATCH, &format!("{path}?fieldManager=thane"), Some(change)).await
     }
 
     /// Deletes an object; false if there was none.

@@ -109,6 +109,7 @@ pub(crate) struct HubConnection {
 /// An agent's API.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
+#[expect(clippy::struct_field_names, reason = "the fields are flags")]
 pub(crate) struct AgentConnection {
     /// Kubeconfig file of the agent's cluster; else the same as the hub's
     #[arg(long, value_name = "FILE")]

@@ -45,11 +45,11 @@ async fn start(
     let mut ground = Ground::open(&settings.value, agent.health_port, tasks).await?;
     let (client, context) = connection.open().await?;
     let namespace = namespace(&agent.namespace, context)?;
-    let dialed = dialed(agent, mode, &namespace)?;
+    let wanted = way(agent, mode, &namespace)?;
     let secrets = ground.tasks.child("secrets");
     let (tls, name) = tls(agent, &namespace, &client, &secrets).await?;
     let config = config(agent, mode, &namespace, name)?;
-    let dialer = Dialer::new(dialed, Arc::clone(&ground.network), Some(tls), Arc::clone(&ground.clock));
+    let dialer = Dialer::new(wanted, Arc::clone(&ground.network), Some(tls), Arc::clone(&ground.clock));
     dialer.metrics().register(ground.registry.sub_registry_with_prefix(PREFIX));
     let state = dialer.state();
     let parts = Parts {
@@ -94,7 +94,8 @@ async fn follow(mut state: watch::Receiver<State>, conditions: &[Condition]) {
     }
 }
 
-fn dialed(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection::Config, Failure> {
+/// How the hub is reached.
+fn way(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection::Config, Failure> {
     if agent.server.is_empty() {
         let failure = Failure::new(code::CONFIG_INVALID, "no hub is named");
         return Err(failure.with_hint("give its host name or address with --server-address"));

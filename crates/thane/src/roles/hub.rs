@@ -47,9 +47,10 @@ async fn start(
     let (client, context) = connection.open().await?;
     let namespace = namespace(&hub.namespace, context)?;
     let config = config(hub, &namespace)?;
+    let places = Places::choose(hub, &namespace)?;
     let secrets = ground.tasks.child("secrets");
-    let gate = gate(hub, &namespace, &client, &ground, &secrets).await?;
-    let tls = tls(hub, &namespace, &client, &secrets).await?;
+    let gate = gate(hub, &namespace, places.key, &client, &ground, &secrets).await?;
+    let tls = tls(hub, &namespace, (places.identity, places.authorities), &client, &secrets).await?;
     block(&gate, &namespace, &client, &secrets).await?;
     let listener = bind(&ground.network, listen_address(&hub.listen_host, hub.listen_port)?, "--listen-port").await?;
     let address = listener.local_addr();
@@ -74,6 +75,23 @@ async fn start(
         }
     });
     Ok(())
+}
+
+/// Where the hub keeps what is secret.
+struct Places {
+    identity: Place,
+    authorities: Place,
+    key: Place,
+}
+
+impl Places {
+    fn choose(hub: &HubSettings, namespace: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            identity: Place::choose(&[&hub.tls.cert, &hub.tls.key], namespace, &hub.tls.secret)?,
+            authorities: Place::choose(&[&hub.tls.ca], namespace, &hub.tls.ca_secret)?,
+            key: Place::choose(&[&hub.jwt.key], namespace, &hub.jwt.secret)?,
+        })
+    }
 }
 
 fn config(hub: &HubSettings, namespace: &str) -> Result<Config, Failure> {
@@ -120,6 +138,7 @@ fn labels(texts: &[String]) -> Result<Value, Failure> {
 async fn gate(
     hub: &HubSettings,
     namespace: &str,
+    place: Place,
     client: &Client,
     ground: &Ground,
     tasks: &Tasks,
@@ -141,7 +160,6 @@ async fn gate(
         let tokens = tokens.map_err(|error| Failure::new(code::BUG, error.to_string()))?;
         return Ok(Arc::new(Gate::new(options, tokens, clock)));
     }
-    let place = Place::choose(&[&hub.jwt.key], namespace, &hub.jwt.secret)?;
     let remedy = Remedy(format!("make it with `thane jwt create-key --namespace {namespace}`"));
     let what = place.to_string();
     let key = place.open(Wanted::SigningKey, client, &remedy, tasks).await?;
@@ -166,12 +184,16 @@ fn certificates(configured: hub::Certificates, method: &Method) -> Certificates 
     }
 }
 
-async fn tls(hub: &HubSettings, namespace: &str, client: &Client, tasks: &Tasks) -> Result<ServerTls, Failure> {
-    let place = Place::choose(&[&hub.tls.cert, &hub.tls.key], namespace, &hub.tls.secret)?;
+async fn tls(
+    hub: &HubSettings,
+    namespace: &str,
+    (place, authority): (Place, Place),
+    client: &Client,
+    tasks: &Tasks,
+) -> Result<ServerTls, Failure> {
     let remedy = Remedy(format!("make it with `thane pki issue principal --dns HOST --namespace {namespace}`"));
     let what = place.to_string();
     let identity = place.open(Wanted::Identity, client, &remedy, tasks).await?;
-    let authority = Place::choose(&[&hub.tls.ca], namespace, &hub.tls.ca_secret)?;
     let made = Remedy(format!("make it with `thane pki init --namespace {namespace}`"));
     let authorities = authority.open(Wanted::Authorities, client, &made, tasks).await?;
     let options = ServerOptions {

@@ -49,7 +49,7 @@ pub(crate) struct Kept {
 
 impl Wanted {
     /// The texts in the data of a Secret, or what is missing there.
-    pub(crate) fn from_data(self, secret: &Value) -> Result<Texts, String> {
+    pub(crate) fn read(self, secret: &Value) -> Result<Texts, String> {
         let text = |key: &str| -> Option<Result<String, String>> {
             let encoded = secret["data"][key].as_str()?;
             let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -138,7 +138,7 @@ pub(crate) async fn read_secret(
         }
         answer => answer.map_err(|error| Failure::from(error).about(&what))?,
     };
-    wanted.from_data(&secret).map_err(|why| unusable(&what, &why, remedy))
+    wanted.read(&secret).map_err(|why| unusable(&what, &why, remedy))
 }
 
 fn follow_files(paths: Vec<PathBuf>, tasks: &Tasks) -> Result<Kept, Failure> {
@@ -175,7 +175,7 @@ fn follow_secret(
             tracing::warn!(secret = name, "a Secret in use was deleted; what it held stays in use");
             return;
         };
-        match wanted.from_data(secret) {
+        match wanted.read(secret) {
             Ok(texts) => {
                 sender.send_if_modified(|current| {
                     let is_new = *current != texts;

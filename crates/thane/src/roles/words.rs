@@ -131,11 +131,8 @@ impl Word {
             Meaning::Switch(key) => one(key, values::switch(text)?.into()),
             Meaning::Duration(key) => one(key, values::duration(text)?),
             Meaning::Read(read) => read(text, upstream),
-            Meaning::Idle => Ok(Vec::new()),
-            Meaning::Refused(why) => match values::switch(text)? {
-                true => Err(why.to_owned()),
-                false => Ok(Vec::new()),
-            },
+            Meaning::Refused(why) if values::switch(text)? => Err(why.to_owned()),
+            Meaning::Refused(_) | Meaning::Idle => Ok(Vec::new()),
         }
     }
 

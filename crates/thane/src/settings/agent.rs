@@ -43,7 +43,7 @@ pub(crate) struct AgentSettings {
     pub(crate) on_recreate: String,
     /// Whether to compress what is sent.
     pub(crate) compression: bool,
-    /// Whether to speak gRPC over WebSockets.
+    /// Whether to speak gRPC over `WebSocket`.
     pub(crate) websocket: bool,
     /// Time to connect and shake hands.
     pub(crate) connect_timeout: Span,

@@ -111,7 +111,7 @@ pub(crate) struct HubSettings {
     pub(crate) keepalive_interval: Span,
     /// An agent that does not answer for so long is gone.
     pub(crate) keepalive_timeout: Span,
-    /// Whether gRPC over WebSockets is answered.
+    /// Whether gRPC over `WebSocket` is answered.
     pub(crate) websocket: bool,
     /// How long parts may take to stop.
     pub(crate) grace: Span,

@@ -1,9 +1,15 @@
 //! `thane doctor` names what is wrong.
 
-use serde_json::Value;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use thane_runtime::pki::{Authority, Request};
+use thane_runtime::{Clock, SystemClock};
 
 use crate::place::Place;
-use crate::{bare, fail, fleet, run, succeed};
+use crate::{bare, fail, fleet, json, run, succeed};
 
 const PAIR: &str = "doctor --hub-context hub --agent-context cluster-1";
 
@@ -87,12 +93,29 @@ fn a_good_pair_is_told_so_and_a_wrong_one_what_to_do() {
     );
 }
 
+/// The agent's Secret with a certificate of the hub's authority that was good until yesterday.
+fn expired(place: &Place) -> String {
+    let secret = json(place, "get secret argocd-agent-ca -n argocd --context hub");
+    let text = |key: &str| {
+        let bytes = STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    let authority = Authority::from_pem(&text("tls.crt"), &text("tls.key")).unwrap();
+    let day = Duration::from_hours(24);
+    let then = SystemClock::new().now() - 2 * day;
+    let identity = authority.issue(&Request::agent("cluster-1"), then, day).unwrap();
+    let data = json!({"tls.crt": STANDARD.encode(identity.cert_pem), "tls.key": STANDARD.encode(identity.key_pem)});
+    let metadata = json!({"name": "argocd-agent-client-tls", "namespace": "argocd"});
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": metadata, "data": data})
+        .to_string()
+}
+
 #[test]
 fn a_foreign_or_expired_certificate_is_told_apart() {
     let (place, _running) = fleet();
-    succeed(&place, "pki issue agent cluster-1 --context hub --agent-context cluster-1 --lifetime 1ms --force");
-    check(&place, PAIR, &[("argocd-agent-client-tls: certificate of", "thane pki issue agent")]);
-    assert!(wrong(&place, PAIR)[0].0.contains("expired"));
+    place.write("expired.yaml", &expired(&place));
+    succeed(&place, "apply -f expired.yaml --context cluster-1 --force-conflicts");
+    check(&place, PAIR, &[("CN=cluster-1 expired at", "thane pki issue agent")]);
     succeed(&place, "pki issue agent cluster-1 --context hub --agent-context cluster-1 --force");
     succeed(&place, "pki init --context hub --force");
     let found = wrong(&place, PAIR);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::place::Place;
 
 /// How long anything may take on a machine that does many things at once.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running role, killed when dropped.
 pub(crate) struct Role {

@@ -13,7 +13,7 @@ use crate::running::Running;
 use crate::{fleet, json, run, succeed};
 
 /// How long anything may take on a machine that does many things at once.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const APPLICATION: &str = r"
 apiVersion: argoproj.io/v1alpha1
 kind: Application

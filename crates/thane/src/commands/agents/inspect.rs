@@ -85,5 +85,5 @@ fn text(
     for (name, value) in &row.labels {
         lines.push(("Label", format!("{name}={}", value.as_str().unwrap_or_default())));
     }
-    lines.iter().map(|(name, value)| format!("{name:<13}{value}\n")).collect()
+    crate::output::pairs(&lines)
 }

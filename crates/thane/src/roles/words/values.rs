@@ -110,6 +110,7 @@ pub(crate) fn levels(text: &str) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is one of many that read values")]
 pub(super) fn log_level(text: &str, _upstream: bool) -> Result<Assigned, String> {
     Ok(vec![("log.level", json!(levels(text)))])
 }
