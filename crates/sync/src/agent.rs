@@ -5,6 +5,7 @@ mod managed;
 mod resync;
 mod send;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ use thane_api::event::{Event, PRINCIPAL_UID, Type};
 use crate::failure::Class;
 use crate::link::{Core, Incoming, Link, Peer, Settled, Side, Why};
 use crate::mapping::{self, AgentSide, Mode, Placement, Plan, Reason, Refusal};
-use crate::object::{self, Key, Kind, Object};
+use crate::object::{self, Key, Kind, OPERATION_ID, Object};
 use crate::resync::DigestItem;
 use crate::store::Change;
 use crate::time::Now;
@@ -60,9 +61,20 @@ impl Agent {
         self.side.mode == Mode::Managed
     }
 
+    /// A hub that gives operations no ids only hands back the id of the last one, which it got from its mirror.
+    fn without_foreign_id<'a>(&self, body: &'a Value) -> Cow<'a, Value> {
+        if self.hub_gives_ids || object::annotation(body, OPERATION_ID).is_none() {
+            return Cow::Borrowed(body);
+        }
+        let mut body = body.clone();
+        object::remove_annotation(&mut body, OPERATION_ID);
+        Cow::Owned(body)
+    }
+
     fn plan_inbound(&self, core: &Core, key: &Key, incoming: &Incoming) -> Plan {
         let existing = core.store.get(key).map(AsRef::as_ref);
-        let (side, body, event) = (&self.side, &incoming.body, &incoming.event);
+        let (side, event) = (&self.side, &incoming.event);
+        let body = &*self.without_foreign_id(&incoming.body);
         let principal = event.extensions.get(PRINCIPAL_UID).map_or("", String::as_str);
         let id = event.event_id.as_str();
         match (side.mode, key.kind, &event.kind) {
@@ -164,6 +176,7 @@ impl Side for Agent {
 impl Link<Agent> {
     /// The hub is connected and has told who this agent is and which namespace the hub works in.
     pub fn hub_connected(&mut self, now: Now, name: String, hub_namespace: String, peer: Peer) {
+        self.side.hub_gives_ids = peer.can(crate::resync::DIGEST);
         self.side.side.name = name;
         self.side.side.hub_namespace = hub_namespace;
         self.connected(now, peer);
