@@ -37,6 +37,8 @@ pub struct Agent {
     ending: BTreeSet<Key>,
     /// The hub's digests of single objects, as they come in.
     items: Vec<DigestItem>,
+    /// Whether the hub is one of ours, which gives every operation an id.
+    hub_gives_ids: bool,
 }
 
 impl Agent {
@@ -49,6 +51,7 @@ impl Agent {
             lost: BTreeMap::new(),
             ending: BTreeSet::new(),
             items: Vec::new(),
+            hub_gives_ids: true,
         }
     }
 
