@@ -67,6 +67,8 @@ impl Host {
 /// Settings and secrets that all hosts of one run share.
 pub(crate) struct Fleet {
     pub(crate) seed: u64,
+    /// When it begins.
+    day: jiff::Timestamp,
     pub(crate) ca_pem: String,
     pub(crate) hub: Identity,
     pub(crate) agents: Vec<(String, Mode, Identity)>,
@@ -78,7 +80,8 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// A fleet whose last agent is autonomous.
     pub(crate) fn new(seed: u64, agents: usize, options: link::Options, token_key: &str) -> Arc<Self> {
-        let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
+        // TLS itself reads the machine's clock, so certificates must be of its day.
+        let now = thane_runtime::SystemClock::shared().now();
         let lifetime = Duration::from_hours(24 * 365);
         let authority = Authority::create("simulated", now, lifetime).unwrap();
         let issue = |request: &Request| authority.issue(request, now, lifetime).unwrap();
@@ -90,6 +93,7 @@ impl Fleet {
         });
         Arc::new(Self {
             seed,
+            day: now,
             ca_pem: authority.cert_pem().to_owned(),
             hub: issue(&Request::server("hub", ["hub"])),
             agents: agents.collect(),
@@ -103,7 +107,7 @@ impl Fleet {
 /// Runs the hub until it is killed.
 pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
     let (tasks, mut supervisor) = Tasks::root("hub");
-    let clock = SimulatedClock::shared(Arc::clone(&host.skew_seconds));
+    let clock = SimulatedClock::shared(fleet.day, Arc::clone(&host.skew_seconds));
     let client = host.api(Arc::clone(&clock), &tasks).await;
     let network: SharedNetwork = Arc::new(Simulated);
     let listener = network.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).await?;
@@ -155,7 +159,7 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
 pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> turmoil::Result {
     let (name, mode, identity) = &fleet.agents[number];
     let (tasks, mut supervisor) = Tasks::root("agent");
-    let clock = SimulatedClock::shared(Arc::clone(&host.skew_seconds));
+    let clock = SimulatedClock::shared(fleet.day, Arc::clone(&host.skew_seconds));
     let client = host.api(Arc::clone(&clock), &tasks).await;
     let start = host.starts.fetch_add(1, Ordering::Relaxed);
     let options = ClientOptions { protocols: vec!["h2"], ..ClientOptions::default() };

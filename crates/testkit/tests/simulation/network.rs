@@ -57,8 +57,8 @@ pub(crate) struct SimulatedClock {
 
 impl SimulatedClock {
     /// A clock of the host this is called on.
-    pub(crate) fn shared(skew_seconds: Arc<AtomicI64>) -> thane_runtime::SharedClock {
-        let base = Timestamp::from_second(1_800_000_000).unwrap() + turmoil::sim_elapsed().unwrap_or_default();
+    pub(crate) fn shared(day: Timestamp, skew_seconds: Arc<AtomicI64>) -> thane_runtime::SharedClock {
+        let base = day + turmoil::sim_elapsed().unwrap_or_default();
         Arc::new(Self { started: tokio::time::Instant::now(), base, skew_seconds })
     }
 }
