@@ -74,7 +74,7 @@ pub fn capabilities() -> std::collections::BTreeSet<String> {
 const COMMANDS_MAX: usize = 1_024;
 
 /// Starts an agent; it calls its hub once it knows everything its cluster has.
-pub fn start(config: Config, parts: Parts, registry: &mut Registry, tasks: &Tasks) -> Handle {
+pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tasks) -> Handle {
     let figures = Figures::default();
     figures.register(registry);
     let (commands, received) = mpsc::channel(COMMANDS_MAX);
@@ -94,7 +94,7 @@ pub fn start(config: Config, parts: Parts, registry: &mut Registry, tasks: &Task
     for kind in Kind::ALL {
         let (client, out) = (parts.client.clone(), observed.clone());
         let wrap = move |observed| (kind, observed);
-        watches.spawn("watch", follow(client, source(kind, &config), out, wrap, watches.clone()));
+        watches.spawn("watch", follow(client, source(kind, config), out, wrap, watches.clone()));
     }
     let (on, opened) = mpsc::channel(1);
     let connections = tasks.child("connection");

@@ -35,16 +35,19 @@ pub struct Stream {
     pub close: CancellationToken,
 }
 
-/// What a connection is told; `C` opens the link with what its side knows of the peer.
+/// Tells a link something that only its side has words for.
+pub type Tell<S> = Box<dyn FnOnce(&mut Link<S>, Now) + Send>;
+
+/// What a connection is told.
 pub enum Command<S> {
     /// Objects as they are at the start.
     Initial(Vec<(Key, Object)>),
     /// Something a watch saw.
     Seen(Key, Seen),
     /// Anything else the side has to be told.
-    Change(Box<dyn FnOnce(&mut Link<S>, Now) + Send>),
+    Change(Tell<S>),
     /// A new stream, and what to tell the side about it. It takes the place of the one before.
-    Opened(Stream, Box<dyn FnOnce(&mut Link<S>, Now) + Send>),
+    Opened(Stream, Tell<S>),
     /// How it is doing.
     Inspect(oneshot::Sender<Snapshot>),
 }

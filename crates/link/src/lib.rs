@@ -5,7 +5,7 @@ mod metrics;
 mod objects;
 mod watch;
 
-pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream};
+pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream, Tell};
 pub use metrics::{Figures, LinkMetrics};
 pub use objects::{Objects, collection, slim};
 pub use watch::{Observed, Source, follow};

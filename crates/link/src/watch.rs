@@ -106,7 +106,7 @@ fn query(source: &Source, more: &str) -> String {
     let mut path = format!("{}?{more}", source.path);
     for (name, value) in [("labelSelector", &source.labels), ("fieldSelector", &source.fields)] {
         if !value.is_empty() {
-            path.push_str(&format!("&{name}={}", encode(value)));
+            path.extend(["&", name, "=", &encode(value)]);
         }
     }
     path

@@ -46,8 +46,8 @@ impl Default for Options {
         Self {
             outbox: outbox::Options::default(),
             inbox: inbox::Options::default(),
-            hold: Duration::from_secs(10 * 60),
-            compare_every: Some(Duration::from_secs(5 * 60)),
+            hold: Duration::from_mins(10),
+            compare_every: Some(Duration::from_mins(5)),
             drift_percent: 50,
         }
     }
@@ -219,8 +219,8 @@ impl Core {
     fn trace(&mut self) -> String {
         let id = self.unique();
         let hash = Sha256::digest(id.as_bytes());
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        format!("00-{}-{}-01", hex(&hash[..16]), hex(&hash[16..24]))
+        let number = |from: usize| u64::from_be_bytes(std::array::from_fn(|at| hash[from + at]));
+        format!("00-{:016x}{:016x}-{:016x}-01", number(0), number(8), number(16))
     }
 
     /// Sends an event, unless there is no room or the peer will be compared with anyway.
@@ -404,7 +404,7 @@ impl<S: Side> Link<S> {
                     None => (None, Value::Null),
                 };
                 let lane = key.as_ref().map_or_else(|| message_lane(&event), Lane::of);
-                self.admit(now, lane, event, key, body);
+                self.admit(now, &lane, event, key, body);
             }
         }
         self.run(now);
@@ -416,14 +416,14 @@ impl<S: Side> Link<S> {
         Ok((key, body))
     }
 
-    fn admit(&mut self, now: Now, lane: Lane, event: Event, key: Option<Key>, body: Value) {
+    fn admit(&mut self, now: Now, lane: &Lane, event: Event, key: Option<Key>, body: Value) {
         match self.core.inbox.receive(now, lane.clone(), event) {
             Verdict::Start(event) => match key {
                 Some(key) => self.begin_inbound(now, key, Box::new(Incoming { event, body })),
-                None => self.handle(now, &lane, &event),
+                None => self.handle(now, lane, &event),
             },
             Verdict::Acknowledge(ack) | Verdict::Waits { superseded: Some(ack) } => {
-                self.core.outbox.push_untracked(ack)
+                self.core.outbox.push_untracked(ack);
             }
             Verdict::Waits { superseded: None } | Verdict::Repeat | Verdict::Full => {}
         }

@@ -177,14 +177,11 @@ pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Va
 
 /// Sets an annotation.
 pub fn set_annotation(object: &mut Value, name: &str, value: impl Into<String>) {
-    let metadata = object.get_mut("metadata");
-    match metadata {
-        Some(metadata) => map_mut(metadata, "annotations").insert(name.to_owned(), Value::String(value.into())),
-        None => {
-            metadata_mut(object);
-            return set_annotation(object, name, value);
-        }
-    };
+    // So that there is some.
+    metadata_mut(object);
+    if let Some(metadata) = object.get_mut("metadata") {
+        map_mut(metadata, "annotations").insert(name.to_owned(), Value::String(value.into()));
+    }
 }
 
 /// Removes an annotation.

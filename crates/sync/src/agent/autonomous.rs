@@ -16,12 +16,12 @@ impl Agent {
         }
         match (&change.old, &change.new) {
             (_, Some(new)) if object::is_ignored(new) => {}
-            (None, Some(new)) => self.send_source(core, now, key, new, Type::Create),
+            (None, Some(new)) => Self::send_source(core, now, key, new, Type::Create),
             (Some(old), Some(new)) if object::uid(old) != object::uid(new) => {
-                self.send_source(core, now, key, new, Type::Create);
+                Self::send_source(core, now, key, new, Type::Create);
             }
             (Some(old), Some(new)) if mapping::is_news_for_hub(key.kind, Mode::Autonomous, old, new) => {
-                self.send_source(core, now, key, new, Type::SpecUpdate);
+                Self::send_source(core, now, key, new, Type::SpecUpdate);
             }
             (Some(old), None) => self.send_gone(core, now, key, old),
             (_, Some(_)) | (None, None) => {}

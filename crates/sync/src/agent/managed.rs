@@ -38,7 +38,7 @@ impl Agent {
         settled: &Settled,
     ) {
         if let Settled::Refused(_) = settled {
-            return self.complain(core, now, key, incoming);
+            return Self::complain(core, now, key, incoming);
         }
         if *settled == Settled::Gone {
             let mut gone = incoming.body.clone();
@@ -70,7 +70,7 @@ impl Agent {
                 self.copies.insert(key.clone(), Arc::clone(&object));
                 if *settled == Settled::Written && !object["status"].is_null() {
                     // What is there may be news to a hub that has just adopted it.
-                    self.send_status(core, now, key, &object);
+                    Self::send_status(core, now, key, &object);
                 }
             }
             // Deleted at the hub's wish, without anything to hold it.
@@ -79,7 +79,7 @@ impl Agent {
                 self.send_gone(core, now, key, &incoming.body);
             }
             (Type::SetOperation | Type::TerminateOperation, Some(object)) => {
-                self.send_status(core, now, key, &object);
+                Self::send_status(core, now, key, &object);
             }
             _ => {}
         }
@@ -102,7 +102,7 @@ impl Agent {
                 let is_news =
                     old.as_ref().is_none_or(|old| mapping::is_news_for_hub(key.kind, Mode::Managed, old, new));
                 if key.kind == Kind::Application && is_news {
-                    self.send_status(core, now, key, new);
+                    Self::send_status(core, now, key, new);
                 }
             }
             (Some(old), None) if self.ending.contains(key) => {

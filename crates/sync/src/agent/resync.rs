@@ -29,14 +29,14 @@ impl Agent {
             Mode::Managed => {
                 self.request_updates(core, now);
                 let checksum = Checksum(checksum::list_checksum(own_lines(self, core)).map(Vec::from));
-                self.send_message(core, now, Type::RequestSyncedResourceList, write(&RequestList { checksum }));
+                Self::send_message(core, now, Type::RequestSyncedResourceList, write(&RequestList { checksum }));
                 self.tell_status(core, now);
             }
             Mode::Autonomous => {
-                self.send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
+                Self::send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
                 // Upstream's hub asks only about what it has; what it lacks must be sent.
                 for (key, object) in self.own(core) {
-                    self.send_source(core, now, &key, &object, Type::Create);
+                    Self::send_source(core, now, &key, &object, Type::Create);
                 }
             }
         }
@@ -45,7 +45,7 @@ impl Agent {
     fn tell_status(&self, core: &mut Core, now: Now) {
         for (key, object) in self.own(core) {
             if key.kind == Kind::Application {
-                self.send_status(core, now, &key, &object);
+                Self::send_status(core, now, &key, &object);
             }
         }
     }
@@ -74,7 +74,7 @@ impl Agent {
     fn request_updates(&mut self, core: &mut Core, now: Now) {
         for (key, object) in self.own(core) {
             let request = self.request_update(&key, &object);
-            self.send_message(core, now, Type::RequestUpdate, write(&request));
+            Self::send_message(core, now, Type::RequestUpdate, write(&request));
         }
     }
 
@@ -88,7 +88,7 @@ impl Agent {
                 RequestUpdate { name, namespace, kind, uid: String::new(), checksum: Checksum(None) }
             }
         };
-        self.send_message(core, now, Type::RequestUpdate, write(&request));
+        Self::send_message(core, now, Type::RequestUpdate, write(&request));
     }
 
     fn request_update(&self, key: &Key, object: &Object) -> RequestUpdate {
@@ -149,7 +149,7 @@ impl Agent {
                 RequestUpdate { name, namespace, kind, uid: String::new(), checksum: Checksum(None) }
             }
         };
-        self.send_message(core, now, Type::RequestUpdate, write(&request));
+        Self::send_message(core, now, Type::RequestUpdate, write(&request));
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Agent {
                 uid: object::uid(&object).to_owned(),
                 kind: key.kind.name().to_owned(),
             };
-            self.send_message(core, now, Type::ResponseSyncedResource, write(&item));
+            Self::send_message(core, now, Type::ResponseSyncedResource, write(&item));
         }
     }
 
@@ -178,9 +178,9 @@ impl Agent {
         let ours = checksum::spec_checksum(key.kind, &object).ok().map(Vec::from);
         if request.uid.is_empty() || request.uid != object::uid(&object) {
             // Upstream's hub takes an update only of what it has.
-            self.send_source(core, now, &key, &object, Type::Create);
+            Self::send_source(core, now, &key, &object, Type::Create);
         } else if ours != request.checksum.0 {
-            self.send_source(core, now, &key, &object, Type::SpecUpdate);
+            Self::send_source(core, now, &key, &object, Type::SpecUpdate);
         }
         Ok(())
     }
@@ -292,14 +292,14 @@ impl Agent {
                 kind: kind.clone(),
                 checksum: Checksum(None),
             };
-            self.send_message(core, now, Type::RequestUpdate, write(&request));
+            Self::send_message(core, now, Type::RequestUpdate, write(&request));
         }
         let same_status = both.is_some_and(|(entry, item)| entry.same_status(item));
         if let Some(object) = existing
             && key.kind == Kind::Application
             && (!same_status || everything)
         {
-            self.send_status(core, now, &key, &object);
+            Self::send_status(core, now, &key, &object);
         }
     }
 
@@ -313,7 +313,7 @@ impl Agent {
     ) {
         let Ok(key) = self.named(kind, "", name) else { return };
         match core.store.get(&key).filter(|object| self.is_shared(&key, object)).cloned() {
-            Some(object) => self.send_source(core, now, &key, &object, Type::Create),
+            Some(object) => Self::send_source(core, now, &key, &object, Type::Create),
             None => {
                 let uid = theirs.map_or("", |item| item.uid.as_str());
                 self.send_gone(core, now, &key, &mapping::deletion_of(&key, uid));

@@ -15,14 +15,14 @@ use crate::time::Now;
 
 impl Agent {
     /// How a copy of the hub's Application is doing.
-    pub(super) fn send_status(&self, core: &mut Core, now: Now, key: &Key, object: &Object) {
+    pub(super) fn send_status(core: &mut Core, now: Now, key: &Key, object: &Object) {
         if key.kind == Kind::Application && is_copy(object) {
             core.push(now, link::about(key, object, Type::StatusUpdate, mapping::application_for_hub(object)));
         }
     }
 
     /// One of the agent's own objects, as it is.
-    pub(super) fn send_source(&self, core: &mut Core, now: Now, key: &Key, object: &Object, kind: Type) {
+    pub(super) fn send_source(core: &mut Core, now: Now, key: &Key, object: &Object, kind: Type) {
         let body = match key.kind {
             Kind::Application => mapping::application_for_hub(object),
             Kind::AppProject | Kind::Repository => mapping::project_for_hub(object),
@@ -44,7 +44,7 @@ impl Agent {
     }
 
     /// An Application of the hub's could not be taken over.
-    pub(super) fn complain(&self, core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
+    pub(super) fn complain(core: &mut Core, now: Now, key: &Key, incoming: &Incoming) {
         let is_ours_already = core.store.get(key).is_some_and(|object| !is_copy(object));
         let is_about_app = key.kind == Kind::Application && incoming.event.kind != Type::Delete;
         // Upstream's hub knows this event only from the version after the one it calls 0.9.
@@ -72,11 +72,11 @@ impl Agent {
             kind: kind.name().to_owned(),
             checksum: Checksum(None),
         };
-        self.send_message(core, now, Type::RequestUpdate, write(&request));
+        Self::send_message(core, now, Type::RequestUpdate, write(&request));
     }
 
     /// A message that compares what both sides have.
-    pub(super) fn send_message(&self, core: &mut Core, now: Now, kind: Type, data: Bytes) {
+    pub(super) fn send_message(core: &mut Core, now: Now, kind: Type, data: Bytes) {
         let id = core.unique();
         let lane = Lane::new(format!("_/{id}"));
         core.push(now, link::message(id, lane, kind, data));

@@ -62,11 +62,9 @@ impl Hub {
         settled: &Settled,
     ) {
         match (&incoming.event.kind, settled) {
-            (Type::Delete, Settled::Written) => {
-                // Once it is gone, which a watch is still to tell, nothing more is said about it.
-                if core.store.get(key).is_some() {
-                    self.ended.insert(key.clone());
-                }
+            // Once it is gone, which a watch is still to tell, nothing more is said about it.
+            (Type::Delete, Settled::Written) if core.store.get(key).is_some() => {
+                self.ended.insert(key.clone());
             }
             // The agent has lost what the hub still wants it to have.
             (Type::Delete, Settled::Unchanged) => {

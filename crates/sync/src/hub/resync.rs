@@ -35,7 +35,7 @@ impl Hub {
     /// Both sides are to compare, now: our own agent answers with its digest.
     pub(super) fn compare_now(&mut self, core: &mut Core, now: Now) {
         if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
-            self.send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
+            Self::send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
         }
         self.greet(core, now, true);
     }
@@ -46,16 +46,16 @@ impl Hub {
             self.send_object(core, now, key, object, Type::SpecUpdate);
         }
         // It answers with what it has, which finds what should be gone; the list finds what it lacks.
-        self.send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
+        Self::send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
         for (key, object) in all.iter().filter(|(key, _)| key.kind == Kind::Application) {
-            self.send_synced(core, now, key, object);
+            Self::send_synced(core, now, key, object);
         }
     }
 
     fn greet_autonomous(&mut self, core: &mut Core, now: Now) {
         self.request_updates(core, now);
         let checksum = Checksum(checksum::list_checksum(core.store.iter().map(inventory_line)).map(Vec::from));
-        self.send_message(core, now, Type::RequestSyncedResourceList, write(&RequestList { checksum }));
+        Self::send_message(core, now, Type::RequestSyncedResourceList, write(&RequestList { checksum }));
     }
 
     fn request_updates(&mut self, core: &mut Core, now: Now) {
@@ -63,14 +63,14 @@ impl Hub {
         let mirrors: Vec<(Key, Object)> = mirrors.map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, object) in mirrors {
             let request = self.request_update(&key, Some(&object));
-            self.send_message(core, now, Type::RequestUpdate, write(&request));
+            Self::send_message(core, now, Type::RequestUpdate, write(&request));
         }
     }
 
     /// Asks the agent whether a mirror is as it should be.
     pub(super) fn ask_for(&self, core: &mut Core, now: Now, key: &Key) {
         let request = self.request_update(key, core.store.get(key));
-        self.send_message(core, now, Type::RequestUpdate, write(&request));
+        Self::send_message(core, now, Type::RequestUpdate, write(&request));
     }
 
     fn request_update(&self, key: &Key, object: Option<&Object>) -> RequestUpdate {
@@ -96,14 +96,14 @@ impl Hub {
         }
     }
 
-    fn send_synced(&self, core: &mut Core, now: Now, key: &Key, object: &Object) {
+    fn send_synced(core: &mut Core, now: Now, key: &Key, object: &Object) {
         let item = SyncedResource {
             name: key.name.clone(),
             namespace: key.namespace.clone(),
             uid: object::origin_uid(object).to_owned(),
             kind: key.kind.name().to_owned(),
         };
-        self.send_message(core, now, Type::ResponseSyncedResource, write(&item));
+        Self::send_message(core, now, Type::ResponseSyncedResource, write(&item));
     }
 
     /// Operations that are not over travel again; whoever has them already skips them.
@@ -139,7 +139,7 @@ impl Hub {
             }
             (Mode::Managed, Type::RequestSyncedResourceList) => {
                 let request: RequestList = read(&event.data)?;
-                self.list_requested(core, now, &request);
+                Self::list_requested(core, now, &request);
                 Ok(())
             }
             (Mode::Autonomous, Type::ResponseSyncedResource) => {
@@ -185,14 +185,14 @@ impl Hub {
         Ok(())
     }
 
-    fn list_requested(&mut self, core: &mut Core, now: Now, request: &RequestList) {
+    fn list_requested(core: &mut Core, now: Now, request: &RequestList) {
         let ours = checksum::list_checksum(core.store.iter().map(inventory_line)).map(Vec::from);
         if core.store.is_empty() || request.checksum.0 == ours {
             return;
         }
         let all: Vec<(Key, Object)> = core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, object) in all {
-            self.send_synced(core, now, &key, &object);
+            Self::send_synced(core, now, &key, &object);
         }
     }
 
@@ -203,7 +203,7 @@ impl Hub {
         }
         core.note(Note::Compare { reason: "digest" });
         for message in ours.messages(&theirs.digest) {
-            self.send_message(core, now, Type::DigestItems, write::<DigestItems>(&message));
+            Self::send_message(core, now, Type::DigestItems, write::<DigestItems>(&message));
         }
         self.resend_operations(core, now);
     }

@@ -54,7 +54,7 @@ impl Hub {
     }
 
     /// Sends a message that compares what both sides have.
-    pub(super) fn send_message(&self, core: &mut Core, now: Now, kind: Type, data: Bytes) {
+    pub(super) fn send_message(core: &mut Core, now: Now, kind: Type, data: Bytes) {
         let id = core.unique();
         // The parts of one answer keep their order.
         let lane = if kind == Type::DigestItems { Lane::new("_/digest") } else { Lane::new(format!("_/{id}")) };

@@ -81,7 +81,7 @@ fn an_application_that_is_to_be_left_alone_is_still_missed_when_it_goes() {
     let key = Key::of(Kind::Application, &ignored);
     assert!(router.applied(Kind::Application, Arc::new(ignored.clone())).is_empty());
     assert!(router.add_agent("alpha").is_empty());
-    assert_eq!(router.keys(Kind::Application), [key.clone()]);
+    assert_eq!(router.keys(Kind::Application), std::slice::from_ref(&key));
     assert_eq!(told(&router.applied(Kind::Application, app("alpha", "", 3))), ["alpha has web"]);
     assert!(router.applied(Kind::Application, Arc::new(ignored)).is_empty());
     assert_eq!(told(&router.gone(&key, None)), ["alpha loses web at None"]);

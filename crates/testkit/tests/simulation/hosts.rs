@@ -120,9 +120,11 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         certificates: gate::Certificates::Matching,
         capabilities: thane_agent::role::capabilities(),
     };
-    let mut transport = thane_hub::transport::Config::default();
-    transport.keepalive_interval = Duration::from_secs(2);
-    transport.keepalive_timeout = Duration::from_secs(2);
+    let transport = thane_hub::transport::Config {
+        keepalive_interval: Duration::from_secs(2),
+        keepalive_timeout: Duration::from_secs(2),
+        ..thane_hub::transport::Config::default()
+    };
     let config = thane_hub::role::Config {
         side: HubSide {
             namespace: NAMESPACE.to_owned(),
@@ -194,7 +196,7 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
         live: Arc::new(NoLive),
         salt: format!("{name}-{start}"),
     };
-    thane_agent::role::start(config, parts, &mut Registry::default(), &tasks);
+    thane_agent::role::start(&config, parts, &mut Registry::default(), &tasks);
     let seed = fleet.seed ^ (start << 32) ^ ((number as u64 + 1) << 48);
     tasks.spawn("cluster", users::cluster(client, *mode == Mode::Autonomous, seed, Arc::clone(&fleet.ledger)));
     Err(supervisor.essential_failed().await.map_or_else(|| "ended".into(), |failure| failure.to_string().into()))

@@ -23,7 +23,7 @@ const AGENTS: usize = 3;
 /// Faults and users.
 const STORM: Duration = Duration::from_secs(40);
 /// Then everything heals; within this both sides must agree.
-const SETTLE: Duration = Duration::from_secs(120);
+const SETTLE: Duration = Duration::from_mins(2);
 const SEEDS: u64 = 25;
 
 enum Fault {
@@ -66,7 +66,7 @@ fn options(rng: &mut StdRng) -> link::Options {
 fn faults(rng: &mut StdRng) -> Vec<(Duration, Fault)> {
     let mut faults: Vec<(Duration, Fault)> = (0..rng.random_range(2..9))
         .map(|_| {
-            let at = Duration::from_millis(rng.random_range(0..STORM.as_millis() as u64));
+            let at = Duration::from_millis(rng.random_range(0..STORM.as_secs() * 1_000));
             let lasts = Duration::from_millis(rng.random_range(100..15_000));
             let agent = rng.random_range(1..=AGENTS);
             let name = format!("agent-{agent}");
@@ -94,7 +94,7 @@ fn run(seed: u64, key: &str) -> Vec<String> {
 
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
-        .simulation_duration(Duration::from_secs(3_600))
+        .simulation_duration(Duration::from_hours(1))
         .tick_duration(Duration::from_millis(5))
         .min_message_latency(Duration::from_millis(1))
         .max_message_latency(Duration::from_millis(rng.random_range(5..200)))

@@ -60,7 +60,7 @@ async fn start(
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("agent");
-    let handle = role::start(config, parts, &mut ground.registry, &role);
+    let handle = role::start(&config, parts, &mut ground.registry, &role);
     let conditions = [ground.readiness.condition("hub"), ground.health.condition("hub")];
     ground.serve(settings, levels);
     let group = role.clone();

@@ -73,7 +73,7 @@ pub(super) async fn start(
         config.capabilities = thane_agent::role::capabilities();
         let dialer = Dialer::new(config, Arc::clone(place.network), Some(tls), Arc::clone(place.clock));
         let client = api.server.client(install::process(), NAMESPACE);
-        let registry = registry.sub_registry_with_label(("agent".into(), agent.to_string().into()));
+        let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
         start_agent(place, agent, mode, client, dialer, registry);
     }
     Ok(format!("https://{address}"))
@@ -153,5 +153,5 @@ fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, diale
         live: Arc::new(NoLive),
         salt: uuid::Uuid::new_v4().to_string(),
     };
-    thane_agent::role::start(config, parts, registry, &place.tasks.child(format!("fleet-{agent}")));
+    thane_agent::role::start(&config, parts, registry, &place.tasks.child(format!("fleet-{agent}")));
 }

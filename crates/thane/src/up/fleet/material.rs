@@ -1,6 +1,6 @@
 //! Keys and certificates of the fleet of `thane up`, kept in its data directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use thane_api::code;
@@ -31,15 +31,15 @@ impl Material {
     pub(super) async fn keep(directory: PathBuf, agents: &[&String], now: Timestamp) -> Result<Self, Failure> {
         let agents: Vec<String> = agents.iter().map(ToString::to_string).collect();
         // Making an RSA key takes a moment.
-        let made = tokio::task::spawn_blocking(move || Self::make(directory, &agents, now)).await;
+        let made = tokio::task::spawn_blocking(move || Self::make(&directory, &agents, now)).await;
         made.map_err(|error| Failure::new(code::BUG, format!("make the fleet's keys: {error}")))?
     }
 
-    fn make(directory: PathBuf, agents: &[String], now: Timestamp) -> Result<Self, Failure> {
-        create_directory(&directory)?;
-        let authority = kept::authority(&Paths::new(&directory, "ca"), "thane-fleet", now)?;
+    fn make(directory: &Path, agents: &[String], now: Timestamp) -> Result<Self, Failure> {
+        create_directory(directory)?;
+        let authority = kept::authority(&Paths::new(directory, "ca"), "thane-fleet", now)?;
         let issue = |name: &str, request: &Request| -> Result<Identity, Failure> {
-            Ok(kept::identity(&Paths::new(&directory, name), &authority, request, now)?.0)
+            Ok(kept::identity(&Paths::new(directory, name), &authority, request, now)?.0)
         };
         let hub = issue("hub", &Request::server("thane-hub", ["localhost", "127.0.0.1", "::1"]))?;
         let mut made = (Vec::new(), Vec::new());
