@@ -44,7 +44,8 @@ impl Agent {
 
     fn tell_status(&self, core: &mut Core, now: Now) {
         for (key, object) in self.own(core) {
-            if key.kind == Kind::Application {
+            // One that is about to be made again tells how it is when it is there.
+            if key.kind == Kind::Application && core.store.get(&key).is_some() {
                 Self::send_status(core, now, &key, &object);
             }
         }

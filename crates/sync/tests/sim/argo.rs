@@ -78,7 +78,11 @@ impl World {
         let phase = if state["phase"] == "Terminating" { "Failed" } else { "Succeeded" };
         let is_endless = id.starts_with("endless") && phase == "Succeeded";
         let source = object::origin_uid(&app);
-        let is_unheard = self.ledger.asked.get(&id).is_some_and(|asked| asked.terminated && asked.source == source);
+        let is_unheard = self
+            .ledger
+            .asked
+            .get(&id)
+            .is_some_and(|asked| asked.terminated && !asked.is_void && asked.source == source);
         if is_endless && (!self.healed || is_unheard) || !self.rng.percent(30) {
             return;
         }
