@@ -48,6 +48,8 @@ pub(crate) struct UpSettings {
     pub(crate) clusters: u16,
     /// How many of the clusters, the last ones, decide for themselves what they run.
     pub(crate) autonomous: u16,
+    /// Whether the hub and the agents run too, or the APIs alone.
+    pub(crate) roles: bool,
     /// Where the hub takes calls of agents.
     pub(crate) hub_address: SocketAddr,
     /// Where the hub's Kubernetes API listens; cluster N's is N ports above.
@@ -66,6 +68,7 @@ impl Default for UpSettings {
             data: PathBuf::from(".thane"),
             clusters: 1,
             autonomous: 0,
+            roles: true,
             hub_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8443)),
             api_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             ephemeral_ports: false,

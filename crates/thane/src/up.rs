@@ -106,13 +106,15 @@ async fn start(
         api.register(registry.sub_registry_with_label(("server".into(), name.clone().into())));
     }
     let place = fleet::Place { directory, clock: &clock, network: &network, tasks };
-    let hub_url = fleet::start(up, &place, &names, &apis, &mut registry).await?;
+    let mut endpoints = BTreeMap::from([("api", apis[0].url()), ("metrics", metrics_url)]);
+    if up.roles {
+        endpoints.insert("hub", fleet::start(up, &place, &names, &apis, &mut registry).await?);
+    }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
     admin::serve(admin, listener, &tasks.child("admin"));
 
     kubeconfig::publish(&names, &apis, directory, &tasks.child("kubeconfig"))?;
-    let endpoints = BTreeMap::from([("api", apis[0].url()), ("hub", hub_url), ("metrics", metrics_url)]);
     directory.write("endpoints.json", &crate::output::structured(&endpoints, crate::output::Structured::Json)?)?;
     complete.holds();
     let servers: Vec<(&str, String)> = names.iter().map(String::as_str).zip(apis.iter().map(Embedded::url)).collect();

@@ -2,19 +2,19 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use thane_api::code;
-use thane_runtime::pki::{self, Details, Identity};
+use thane_hub::registration::Registration;
+use thane_runtime::pki::{self, Details};
 use thane_sync::mapping::is_dns_label;
-use thane_sync::object::{AGENT_NAME, SECRET_TYPE};
+use thane_sync::object::AGENT_NAME;
 
 use crate::failure::Failure;
 
+pub(crate) use thane_hub::registration::secret_name;
+
 /// Selects the Secrets that stand for agents.
 pub(crate) const SELECTOR: &str = AGENT_NAME;
-/// Argo CD's own controller leaves the cluster alone.
-const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
-const MANAGED_BY: &str = "managed-by";
 
 /// An agent as its Secret has it.
 #[derive(Debug, Clone)]
@@ -24,11 +24,6 @@ pub(crate) struct Cluster {
     pub(crate) labels: Map<String, Value>,
     /// The certificate Argo CD shows to the resource proxy, or why it cannot be read.
     pub(crate) certificate: Result<Details, String>,
-}
-
-/// The name of an agent's Secret.
-pub(crate) fn secret_name(agent: &str) -> String {
-    format!("cluster-{agent}")
 }
 
 /// Refuses names that no agent can have.
@@ -54,36 +49,16 @@ pub(crate) fn server_url(proxy: &str, agent: &str) -> Result<String, Failure> {
     Ok(format!("https://{proxy}?agentName={agent}"))
 }
 
-/// What Argo CD needs to call the agent.
-pub(crate) fn data(agent: &str, server: &str, identity: &Identity, ca: &str) -> Vec<(&'static str, String)> {
-    let config = json!({"tlsClientConfig": {
-        "insecure": false,
-        "certData": STANDARD.encode(&identity.cert_pem),
-        "keyData": STANDARD.encode(&identity.key_pem),
-        "caData": STANDARD.encode(ca),
-    }});
-    vec![("name", agent.to_owned()), ("server", server.to_owned()), ("config", config.to_string())]
-}
-
 /// A new Secret for an agent.
-pub(crate) fn secret(agent: &str, namespace: &str, data: &[(&str, String)], labels: &[(String, String)]) -> Value {
-    let mut all: Map<String, Value> =
-        labels.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    all.insert(AGENT_NAME.to_owned(), agent.into());
-    all.insert(SECRET_TYPE.to_owned(), "cluster".into());
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {
-            "name": secret_name(agent), "namespace": namespace, "labels": all,
-            "annotations": {SKIP_RECONCILE: "true", MANAGED_BY: "argocd-agent"},
-        },
-        "data": encoded(data),
-    })
-}
-
-/// Data of a Secret as the API has it.
-pub(crate) fn encoded(data: &[(&str, String)]) -> Map<String, Value> {
-    data.iter().map(|(key, text)| ((*key).to_owned(), STANDARD.encode(text).into())).collect()
+pub(crate) fn secret(registration: &Registration<'_>, labels: &[(String, String)]) -> Value {
+    let mut secret = registration.secret();
+    for (name, value) in labels {
+        let own = &mut secret["metadata"]["labels"];
+        if own.get(name).is_none() {
+            own[name.as_str()] = value.as_str().into();
+        }
+    }
+    secret
 }
 
 impl Cluster {
@@ -110,17 +85,21 @@ fn decoded(field: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn a_secret_says_what_it_was_made_of() {
-        let now = jiff::Timestamp::UNIX_EPOCH;
+        let now = jiff::Timestamp::from_second(1_800_000_000).unwrap();
         let day = std::time::Duration::from_hours(24);
         let authority = pki::Authority::create("test", now, day).unwrap();
         let identity = authority.issue(&pki::Request::agent("blue"), now, day).unwrap();
-        let server = server_url("proxy:9090", "blue").unwrap();
-        let data = data("blue", &server, &identity, authority.cert_pem());
-        let secret = secret("blue", "argocd", &data, &[("tier".to_owned(), "one".to_owned())]);
+        let ca_pem = authority.cert_pem();
+        let (agent, proxy) = ("blue", "proxy:9090");
+        let registration = Registration { agent, namespace: "argocd", proxy, ca_pem, identity: &identity };
+        let secret = secret(&registration, &[("tier".to_owned(), "one".to_owned())]);
+        assert_eq!(server_url(proxy, agent).unwrap(), "https://proxy:9090?agentName=blue");
         let cluster = Cluster::read(&secret).unwrap();
         assert_eq!((cluster.agent.as_str(), cluster.server.as_str()), ("blue", "https://proxy:9090?agentName=blue"));
         assert_eq!(cluster.labels["tier"], "one");

@@ -12,7 +12,7 @@ pub(super) fn welcome(servers: &[(&str, String)], endpoints: &BTreeMap<&str, Str
     let metrics = format!("{}/metrics", endpoints["metrics"].trim_end_matches('/'));
     let rows = servers.iter().map(|(name, url)| (*name, url.clone(), "Kubernetes API"));
     let rows: Vec<_> = rows
-        .chain([("agents", endpoints["hub"].clone(), "where agents call")])
+        .chain(endpoints.get("hub").map(|hub| ("agents", hub.clone(), "where agents call")))
         .chain([("metrics", metrics, "health and metrics"), ("data", data.display().to_string(), "kept when it stops")])
         .collect();
     let width = |of: &dyn Fn(&(&str, String, &str)) -> usize| rows.iter().map(of).max().unwrap_or_default();

@@ -26,7 +26,8 @@ use running::Running;
 /// A hub's API and one cluster's, with nothing of a fleet on them.
 fn bare() -> (Place, Running) {
     let place = Place::new();
-    let running = Running::start(&place, &["--clusters", "1"]);
+    let alone = [("THANE_UP_ROLES", "false")];
+    let running = Running::start_with(&place, &alone, &["--ephemeral-ports", "--clusters", "1"]);
     (place, running)
 }
 

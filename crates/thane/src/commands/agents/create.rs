@@ -3,13 +3,14 @@
 use clap::Args;
 use serde_json::json;
 use thane_api::code;
+use thane_hub::registration::Registration;
 use thane_runtime::config::units::Span;
 use thane_runtime::pki::{LEAF_LIFETIME, Request};
 use thane_runtime::{Clock, SystemClock};
 
 use super::Common;
 use crate::failure::Failure;
-use crate::fleet::cluster::{check_name, data, secret, secret_name, server_url};
+use crate::fleet::cluster::{check_name, secret, secret_name, server_url};
 use crate::fleet::issue;
 use crate::fleet::objects::Objects;
 use crate::kubernetes::connection::AgentConnection;
@@ -56,8 +57,14 @@ impl Create {
         }
         let namespace_made = !self.no_namespace && objects.ensure_namespace(&self.name).await?;
         let identity = authority.issue(&Request::agent(&self.name), now, self.lifetime.0)?;
-        let data = data(&self.name, &server, &identity, authority.cert_pem());
-        let secret = secret(&self.name, objects.namespace(), &data, &labels);
+        let registration = Registration {
+            agent: &self.name,
+            namespace: objects.namespace(),
+            proxy: &self.resource_proxy_server,
+            ca_pem: authority.cert_pem(),
+            identity: &identity,
+        };
+        let secret = secret(&registration, &labels);
         objects.create(&format!("/api/v1/namespaces/{}/secrets", objects.namespace()), &secret).await?;
         let report = json!({
             "agent": self.name, "secret": format!("{}/{}", objects.namespace(), secret_name(&self.name)),

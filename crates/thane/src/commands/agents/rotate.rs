@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
+use thane_hub::registration::Registration;
 use thane_runtime::config::units::Span;
 use thane_runtime::pki::{LEAF_LIFETIME, Request};
 use thane_runtime::{Clock, SystemClock};
@@ -9,7 +10,7 @@ use thane_runtime::{Clock, SystemClock};
 use super::block::add;
 use super::{Common, cluster, record};
 use crate::failure::Failure;
-use crate::fleet::cluster::{data, encoded, secret_name};
+use crate::fleet::cluster::secret_name;
 use crate::fleet::issue;
 use crate::fleet::objects::Objects;
 use crate::kubernetes::connection::AgentConnection;
@@ -48,8 +49,15 @@ impl Rotate {
             given = Some(thane_runtime::pki::inspect(&identity.cert_pem)?.swap_remove(0));
         }
         let identity = authority.issue(&Request::agent(&self.name), now, self.lifetime.0)?;
-        let data = data(&self.name, &old.server, &identity, authority.cert_pem());
-        let patch = json!({"data": encoded(&data)});
+        let registration = Registration {
+            agent: &self.name,
+            namespace: objects.namespace(),
+            // What leads there stays as it is.
+            proxy: "",
+            ca_pem: authority.cert_pem(),
+            identity: &identity,
+        };
+        let patch = json!({"data": {"config": registration.secret()["data"]["config"]}});
         objects.merge(&objects.path("secrets", &secret_name(&self.name)), &patch).await?;
         let mut blocked = Vec::new();
         if self.block_old {
