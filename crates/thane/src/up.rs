@@ -101,9 +101,10 @@ async fn start(
     });
     let apis = try_join_all(starting).await?;
 
-    let mut registry = metrics::registry(env!("CARGO_PKG_VERSION"), clock.now(), tasks);
+    let mut registry = metrics::open_registry(env!("CARGO_PKG_VERSION"), clock.now(), tasks);
     for (name, api) in names.iter().zip(&apis) {
-        api.register(registry.sub_registry_with_label(("server".into(), name.clone().into())));
+        let own = registry.sub_registry_with_prefix(metrics::PREFIX);
+        api.register(own.sub_registry_with_label(("server".into(), name.clone().into())));
     }
     let place = fleet::Place { directory, clock: &clock, network: &network, tasks };
     let mut endpoints = BTreeMap::from([("api", apis[0].url()), ("metrics", metrics_url)]);

@@ -112,7 +112,14 @@ impl Default for AgentSettings {
 impl AgentSettings {
     /// As argocd-agent has them where its defaults are others.
     pub(crate) fn upstream() -> Self {
-        Self { mode: Mode::Autonomous.to_string(), server_port: 443, health_port: 8001, ..Self::default() }
+        Self {
+            mode: Mode::Autonomous.to_string(),
+            server_port: 443,
+            health_port: 8001,
+            // Its principal cuts off whoever asks more often than every five minutes.
+            keepalive_interval: Span(Duration::from_mins(6)),
+            ..Self::default()
+        }
     }
 }
 
