@@ -34,6 +34,9 @@ pub use session::Calls;
 /// A connection that lasted so long was a good one: the next failure is the first again.
 const GOOD: Duration = Duration::from_secs(10);
 
+/// How often a hub that answers signs of life is sent one, so that its silence is noticed.
+const LIVENESS: Duration = Duration::from_secs(20);
+
 /// How the agent reaches its hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -90,7 +93,8 @@ impl Config {
             capabilities: BTreeSet::new(),
             compression: false,
             websocket: false,
-            keepalive_interval: Some(Duration::from_secs(30)),
+            // Upstream's hub cuts off whoever asks more often than every five minutes.
+            keepalive_interval: Some(Duration::from_mins(6)),
             keepalive_timeout: Duration::from_secs(20),
             heartbeat_interval: None,
             connect_timeout: Duration::from_secs(10),
@@ -207,7 +211,7 @@ impl Dialer {
             outgoing: outgoing.downgrade(),
             close: close.clone(),
             metrics: self.metrics.clone(),
-            heartbeat: config.heartbeat_interval,
+            heartbeat: config.heartbeat_interval.or(capabilities.contains(PONG).then_some(LIVENESS)),
             is_answered: capabilities.contains(PONG),
         };
         let opened = Opened {

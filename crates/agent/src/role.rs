@@ -145,12 +145,12 @@ async fn feed(
         let is_first = unseen.contains(&kind);
         unseen.retain(|other| *other != kind);
         let command = match observed {
-            Observed::All(objects) if is_first => {
+            Observed::All(objects, _) if is_first => {
                 Command::Initial(objects.into_iter().map(|object| (Key::of(kind, &object), object)).collect())
             }
-            Observed::All(objects) => {
+            Observed::All(objects, version) => {
                 let listed = objects.into_iter().map(|object| (Key::of(kind, &object), object)).collect();
-                Command::Change(Box::new(move |link: &mut AgentLink, now| link.relisted(now, kind, listed)))
+                Command::Change(Box::new(move |link: &mut AgentLink, now| link.relisted(now, kind, version, listed)))
             }
             Observed::Applied(object) => Command::Seen(Key::of(kind, &object), Seen::Applied(object)),
             Observed::Deleted(object) => Command::Seen(Key::of(kind, &object), Seen::Gone(version(&object))),

@@ -270,7 +270,7 @@ impl Running {
     /// Sends an agent everything again; whether there is such an agent.
     async fn resync(&self, agent: &str) -> bool {
         let Some(link) = self.links.get(agent) else { return false };
-        let change = Box::new(|link: &mut HubLink, now| link.resync(now));
+        let change = Box::new(|link: &mut HubLink, now| link.send_everything(now));
         link.commands.send(Command::Change(change)).await.is_ok()
     }
 

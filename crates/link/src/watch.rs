@@ -35,8 +35,8 @@ pub struct Source {
 /// What was seen of a collection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Observed {
-    /// Everything there is; what is not in it is gone.
-    All(Vec<Object>),
+    /// Everything there is, at that version; what is not in it is gone.
+    All(Vec<Object>, u64),
     /// An object is like this.
     Applied(Object),
     /// An object is gone; this was its last state.
@@ -144,7 +144,7 @@ async fn list<T, W: Fn(Observed) -> T>(client: &Client, source: &Source, out: &O
             Some(next) => next.clone_into(&mut token),
             None => {
                 let version = metadata["resourceVersion"].as_str().unwrap_or("0").to_owned();
-                out.send(Observed::All(objects)).await?;
+                out.send(Observed::All(objects, version.parse().unwrap_or_default())).await?;
                 return Ok(version);
             }
         }

@@ -212,6 +212,14 @@ impl Link<Hub> {
         self.connected(now, peer);
     }
 
+    /// Sends the agent everything again, or asks an autonomous one for everything; now, or when it is back.
+    pub fn send_everything(&mut self, now: Now) {
+        if self.core.peer.is_some() && self.side.is_managed() {
+            self.side.send_all(&mut self.core, now);
+        }
+        self.resync(now);
+    }
+
     /// The agent's cluster has that name in Argo CD.
     pub fn set_cluster(&mut self, cluster: String) {
         self.side.agent.cluster = cluster;

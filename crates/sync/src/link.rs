@@ -356,13 +356,9 @@ impl<S: Side> Link<S> {
         self.run(now);
     }
 
-    /// Everything of a kind that is there; what is known besides is gone.
-    pub fn relisted(&mut self, now: Now, kind: Kind, listed: BTreeMap<Key, object::Object>) {
-        let of_kind = self.core.store.iter().map(|(key, _)| key).filter(|key| key.kind == kind);
-        let gone: Vec<Key> = of_kind.filter(|key| !listed.contains_key(key)).cloned().collect();
-        for key in gone {
-            self.seen(now, &key, Seen::Gone(None));
-        }
+    /// Everything of a kind that is there, at that version; what is known besides is gone.
+    pub fn relisted(&mut self, now: Now, kind: Kind, list_version: u64, listed: BTreeMap<Key, object::Object>) {
+        self.listed(now, kind, list_version, |key| listed.contains_key(key));
         for (key, object) in listed {
             self.seen(now, &key, Seen::Applied(object));
         }

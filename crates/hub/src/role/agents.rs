@@ -27,7 +27,7 @@ pub(super) struct Connection {
 impl Running {
     pub(super) async fn observe_clusters(&mut self, observed: Observed) {
         match observed {
-            Observed::All(secrets) => {
+            Observed::All(secrets, _) => {
                 let named: Vec<String> = secrets.iter().map(|secret| object::name(secret).to_owned()).collect();
                 let gone: Vec<String> = self
                     .links

@@ -1,8 +1,10 @@
 //! What the hub's watches see goes to the agents it concerns.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use thane_link::{Command, Observed};
+use thane_sync::hub::HubLink;
 use thane_sync::mapping::{self, Plan};
 use thane_sync::object::{Key, Kind, Object};
 use thane_sync::router::News;
@@ -25,12 +27,13 @@ impl Running {
             Feed::Objects(kind) => kind,
         };
         match observed {
-            Observed::All(objects) => {
+            Observed::All(objects, version) => {
                 let listed: BTreeSet<Key> = objects.iter().map(|object| Key::of(kind, object)).collect();
                 for key in self.router.keys(kind).into_iter().filter(|key| !listed.contains(key)) {
-                    let news = self.router.gone(&key, None);
+                    let news = self.router.gone(&key, Some(version));
                     self.tell(news).await;
                 }
+                self.tell_listed(kind, version, listed).await;
                 for object in objects {
                     self.applied(kind, object).await;
                 }
@@ -40,6 +43,17 @@ impl Running {
                 let news = self.router.gone(&Key::of(kind, &object), version(&object));
                 self.tell(news).await;
             }
+        }
+    }
+
+    /// Connections know some objects only from answers to their own writes: those may be gone, too.
+    async fn tell_listed(&self, kind: Kind, version: u64, listed: BTreeSet<Key>) {
+        let listed = Arc::new(listed);
+        for link in self.links.values() {
+            let listed = Arc::clone(&listed);
+            let change = move |link: &mut HubLink, now| link.listed(now, kind, version, |key| listed.contains(key));
+            // A connection that has ended has no use for it.
+            let _ = link.commands.send(Command::Change(Box::new(change))).await;
         }
     }
 

@@ -25,7 +25,7 @@ impl Requests {
     pub(super) fn observe(&mut self, observed: &Observed) -> Vec<String> {
         let is_first = !std::mem::replace(&mut self.is_started, true);
         match observed {
-            Observed::All(agents) => {
+            Observed::All(agents, _) => {
                 let names: Vec<&str> = agents.iter().map(|agent| object::name(agent)).collect();
                 self.seen.retain(|name, _| names.contains(&name.as_str()));
                 let new: Vec<String> = agents.iter().filter_map(|agent| self.note(agent)).collect();
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn a_request_counts_once_and_not_those_from_before() {
         let mut requests = Requests::default();
-        assert!(requests.observe(&Observed::All(vec![agent("a", "1")])).is_empty());
+        assert!(requests.observe(&Observed::All(vec![agent("a", "1")], 1)).is_empty());
         assert!(requests.observe(&Observed::Applied(agent("a", "1"))).is_empty());
         assert_eq!(requests.observe(&Observed::Applied(agent("a", "2"))), ["a"]);
         assert!(requests.observe(&Observed::Applied(agent("a", "2"))).is_empty());
         let bare = Arc::new(json!({"metadata": {"name": "b"}}));
         assert!(requests.observe(&Observed::Applied(bare)).is_empty());
-        assert_eq!(requests.observe(&Observed::All(vec![agent("a", "2"), agent("b", "3")])), ["b"]);
+        assert_eq!(requests.observe(&Observed::All(vec![agent("a", "2"), agent("b", "3")], 2)), ["b"]);
         requests.observe(&Observed::Deleted(agent("a", "2")));
         assert_eq!(requests.observe(&Observed::Applied(agent("a", "2"))), ["a"]);
     }

@@ -27,6 +27,14 @@ impl Hub {
         core.push(now, outgoing);
     }
 
+    /// Sends every object, whatever the agent may have.
+    pub(super) fn send_all(&self, core: &mut Core, now: Now) {
+        let all: Vec<(Key, Object)> = core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
+        for (key, object) in all {
+            self.send_object(core, now, &key, &object, Type::SpecUpdate);
+        }
+    }
+
     /// Sends an operation that has its id and is not over.
     pub(super) fn send_operation(&self, core: &mut Core, now: Now, key: &Key) {
         let Some(object) = core.store.get(key).cloned() else { return };

@@ -270,9 +270,11 @@ pub fn is_running(app: &Value) -> bool {
 /// agents that do not tell ids; they write out fields that are empty.
 pub fn shows_run(existing: &Value, incoming: &Value) -> bool {
     let (before, after) = (&existing["status"]["operationState"], &incoming["status"]["operationState"]);
+    let asked = without_empty(&existing["operation"]);
+    let is_asked = |state: &Value| without_empty(&state["operation"]) == asked;
     is_set(&existing["operation"])
-        && before["startedAt"] != after["startedAt"]
-        && without_empty(&after["operation"]) == without_empty(&existing["operation"])
+        && is_asked(after)
+        && (before["startedAt"] != after["startedAt"] || !is_asked(before))
 }
 
 /// A value without fields that say nothing.

@@ -61,7 +61,7 @@ impl World {
         let (tick, at) = (self.ledger.tick(), self.time().wall);
         let mut id = String::new();
         self.agents[agent].api.edit(key, |app| {
-            id = app["operation"]["sync"]["revision"].as_str().unwrap_or_default().to_owned();
+            app["operation"]["sync"]["revision"].as_str().unwrap_or_default().clone_into(&mut id);
             let started = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             app["status"]["operationState"] =
                 json!({"phase": "Running", "operation": app["operation"], "startedAt": started, "tick": tick});

@@ -92,10 +92,10 @@ impl World {
                     self.agents[agent].digest = self.rng.percent(50);
                 }
                 let node = &mut self.agents[agent];
-                let side = self.setting.agent_side(&node.name, node.mode);
+                let rules = self.setting.agent_side(&node.name, node.mode);
                 let salt = format!("{}{}", node.name, node.epoch);
                 let mut link =
-                    Link::new(thane_sync::agent::Agent::new(side, false), self.setting.options.clone(), salt);
+                    Link::new(thane_sync::agent::Agent::new(rules, false), self.setting.options.clone(), salt);
                 for (key, object) in &objects {
                     link.initial(key, Arc::clone(object));
                 }

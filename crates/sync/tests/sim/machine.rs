@@ -5,13 +5,10 @@ use std::time::Duration;
 use thane_api::event::Event;
 use thane_sync::Now;
 use thane_sync::link::{Core, Effect, Link, Side};
-use thane_sync::object::Key;
-use thane_sync::store::Seen;
 use thane_sync::work::{Outcome, Ticket};
 
 pub(crate) trait Machine {
     fn core(&self) -> &Core;
-    fn seen(&mut self, now: Now, key: &Key, seen: Seen);
     fn received(&mut self, now: Now, event: Event);
     fn written(&mut self, now: Now, ticket: Ticket, outcome: Outcome);
     fn tick(&mut self, now: Now);
@@ -26,9 +23,6 @@ pub(crate) trait Machine {
 impl<S: Side> Machine for Link<S> {
     fn core(&self) -> &Core {
         &self.core
-    }
-    fn seen(&mut self, now: Now, key: &Key, seen: Seen) {
-        Link::seen(self, now, key, seen);
     }
     fn received(&mut self, now: Now, event: Event) {
         Link::received(self, now, event);

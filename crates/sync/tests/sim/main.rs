@@ -120,7 +120,8 @@ fn both_sides_come_into_step_whatever_happens() {
         }
     }
     if let Some((seed, wrong)) = failed.first() {
-        let all: String = failed.iter().map(|(seed, wrong)| format!("seed {seed}: {wrong}\n")).collect();
+        let all: Vec<String> = failed.iter().map(|(seed, wrong)| format!("seed {seed}: {wrong}")).collect();
+        let all = all.join("\n");
         fail(*seed, &format!("{wrong}\n{all}"));
     }
 }

@@ -1,6 +1,6 @@
 //! Randomness from a seed, the same on every machine.
 
-/// SplitMix64.
+/// `SplitMix64`.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 

@@ -11,6 +11,7 @@ use crate::rng::Rng;
 use crate::world::NAMESPACE;
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Setting {
     pub(crate) agents: Vec<(String, Mode)>,
     /// Whether both sides compare by digest.
@@ -71,7 +72,7 @@ impl Setting {
         }
     }
 
-    pub(crate) fn hub_side(&self) -> HubSide {
+    pub(crate) fn hub_side() -> HubSide {
         HubSide {
             namespace: NAMESPACE.into(),
             placement: Placement::Namespace,

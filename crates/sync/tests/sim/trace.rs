@@ -39,6 +39,6 @@ impl Trace {
     }
 
     pub(crate) fn table(&self) -> String {
-        self.lines.iter().map(|line| format!("{line}\n")).collect()
+        self.lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
 }

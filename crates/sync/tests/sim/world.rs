@@ -97,7 +97,6 @@ pub(crate) struct Conn {
 }
 
 pub(crate) struct World {
-    pub(crate) seed: u64,
     pub(crate) rng: Rng,
     pub(crate) setting: Setting,
     pub(crate) now: u64,
@@ -140,9 +139,8 @@ impl World {
             opening: None,
         });
         let mut world = Self {
-            seed,
             agents: agents.collect(),
-            side: Arc::new(setting.hub_side()),
+            side: Arc::new(Setting::hub_side()),
             setting,
             rng,
             now: 0,

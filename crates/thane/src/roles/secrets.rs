@@ -213,7 +213,7 @@ pub(crate) fn follow_one(
                 next = observed.recv() => next,
             };
             match next {
-                Some(Observed::All(objects)) => seen(objects.first().map(AsRef::as_ref)),
+                Some(Observed::All(objects, _)) => seen(objects.first().map(AsRef::as_ref)),
                 Some(Observed::Applied(object)) => seen(Some(&object)),
                 Some(Observed::Deleted(_)) => seen(None),
                 None => return,
