@@ -157,6 +157,8 @@ pub struct Event {
 pub const SENT_AT: &str = "sentat";
 /// Attribute with the hub's persistent id.
 pub const PRINCIPAL_UID: &str = "principaluid";
+/// Ours: attribute with the id a hub has given to an operation; upstream's gives none.
+pub const OPERATION: &str = "operationid";
 /// Attribute with the W3C trace context.
 pub const TRACE_PARENT: &str = "traceparent";
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use thane_api::event::{Event, PRINCIPAL_UID, Type};
+use thane_api::event::{Event, OPERATION, PRINCIPAL_UID, Type};
 
 use crate::failure::Class;
 use crate::link::{Core, Incoming, Link, Peer, Settled, Side, Why};
@@ -37,8 +37,6 @@ pub struct Agent {
     ending: BTreeSet<Key>,
     /// The hub's digests of single objects, as they come in.
     items: Vec<DigestItem>,
-    /// Whether the hub is one of ours, which gives every operation an id.
-    hub_gives_ids: bool,
 }
 
 impl Agent {
@@ -51,7 +49,6 @@ impl Agent {
             lost: BTreeMap::new(),
             ending: BTreeSet::new(),
             items: Vec::new(),
-            hub_gives_ids: true,
         }
     }
 
@@ -64,20 +61,10 @@ impl Agent {
         self.side.mode == Mode::Managed
     }
 
-    /// A hub that gives operations no ids only hands back the id of the last one, which it got from its mirror.
-    fn without_foreign_id<'a>(&self, body: &'a Value) -> Cow<'a, Value> {
-        if self.hub_gives_ids || object::annotation(body, OPERATION_ID).is_none() {
-            return Cow::Borrowed(body);
-        }
-        let mut body = body.clone();
-        object::remove_annotation(&mut body, OPERATION_ID);
-        Cow::Owned(body)
-    }
-
     fn plan_inbound(&self, core: &Core, key: &Key, incoming: &Incoming) -> Plan {
         let existing = core.store.get(key).map(AsRef::as_ref);
         let (side, event) = (&self.side, &incoming.event);
-        let body = &*self.without_foreign_id(&incoming.body);
+        let body = &*without_foreign_id(incoming);
         let principal = event.extensions.get(PRINCIPAL_UID).map_or("", String::as_str);
         let id = event.event_id.as_str();
         match (side.mode, key.kind, &event.kind) {
@@ -103,6 +90,17 @@ impl Agent {
             }
         }
     }
+}
+
+/// A hub that gives operations no ids only hands back the id of the last one, which it got from its mirror.
+fn without_foreign_id(incoming: &Incoming) -> Cow<'_, Value> {
+    let body = &incoming.body;
+    if incoming.event.extensions.contains_key(OPERATION) || object::annotation(body, OPERATION_ID).is_none() {
+        return Cow::Borrowed(body);
+    }
+    let mut body = body.clone();
+    object::remove_annotation(&mut body, OPERATION_ID);
+    Cow::Owned(body)
 }
 
 impl Side for Agent {
@@ -179,7 +177,6 @@ impl Side for Agent {
 impl Link<Agent> {
     /// The hub is connected and has told who this agent is and which namespace the hub works in.
     pub fn hub_connected(&mut self, now: Now, name: String, hub_namespace: String, peer: Peer) {
-        self.side.hub_gives_ids = peer.can(crate::resync::DIGEST);
         self.side.side.name = name;
         self.side.side.hub_namespace = hub_namespace;
         self.connected(now, peer);

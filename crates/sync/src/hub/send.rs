@@ -40,7 +40,9 @@ impl Hub {
         let Some(object) = core.store.get(key).cloned() else { return };
         if let Pending::Stamped(id) = mapping::pending_operation(&object) {
             let body = mapping::operation_for_agent(&object, &id);
-            core.push(now, self.about(key, &object, Type::SetOperation, body));
+            let mut outgoing = self.about(key, &object, Type::SetOperation, body);
+            outgoing.extensions.insert(event::OPERATION.to_owned(), id);
+            core.push(now, outgoing);
         }
     }
 
