@@ -670,6 +670,10 @@ impl<S: Side> Link<S> {
         if let Some(incoming) = why.incoming().filter(|_| !is_refused) {
             self.core.applied(&incoming.event, *settled == Settled::Written);
         }
+        if matches!((&why, settled), (Why::Retry(_), Settled::Written)) {
+            // It is an old wish by now; its sender may have forgotten it.
+            self.side.done_late(&mut self.core, now, key);
+        }
         if let Why::Inbound(_) = &why {
             self.release(now, &Lane::of(key), Some(key));
         }
