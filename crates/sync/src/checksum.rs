@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::object::{self, Kind};
+use crate::object::Kind;
 
 /// An object has nothing that a checksum could be made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -52,29 +52,6 @@ pub fn spec_checksum(kind: Kind, object: &Value) -> Result<[u8; 32], NoData> {
     let mut json = Vec::new();
     write_object(spec, Some("destination"), &mut json);
     Ok(Sha256::digest(&json).into())
-}
-
-/// A short digest of everything about an object that both sides have: kind, name, origin, spec, status and operation.
-pub fn digest(kind: Kind, object: &Value) -> [u8; 16] {
-    let mut hash = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_be_bytes());
-        hash.update(bytes);
-    };
-    part(kind.name().as_bytes());
-    part(object::name(object).as_bytes());
-    part(object::origin_uid(object).as_bytes());
-    let mut spec = Vec::new();
-    match (kind, &object["spec"]) {
-        (Kind::Repository, _) => write(&object["data"], &mut spec),
-        (Kind::Application, Value::Object(fields)) => write_object(fields, Some("destination"), &mut spec),
-        (_, value) => write(value, &mut spec),
-    }
-    part(&spec);
-    part(&go_json(&object["status"]));
-    part(&go_json(&object["operation"]));
-    let full = hash.finalize();
-    std::array::from_fn(|at| full[at])
 }
 
 /// JSON as Go prints a value that it has read without types: keys sorted by bytes, numbers as int64 or float64.

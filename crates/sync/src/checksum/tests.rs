@@ -2,7 +2,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::*;
 use crate::mapping::same;
@@ -76,43 +75,6 @@ fn lists_have_the_checksums_go_gives_them() {
 fn a_negative_zero_is_what_an_api_server_makes_of_it() {
     let value: Value = serde_json::from_str("[-0, -0.0, 0.0]").unwrap();
     assert_eq!(go_json(&value), b"[0,0,0]");
-}
-
-#[test]
-fn digest_changes_with_everything_both_sides_have_and_with_nothing_else() {
-    let app = json!({
-        "metadata": { "name": "app", "namespace": "one", "uid": "u", "resourceVersion": "1" },
-        "spec": { "project": "p", "destination": { "name": "a" } },
-        "status": { "sync": { "status": "Synced" } },
-        "operation": { "sync": {} },
-    });
-    let before = digest(Kind::Application, &app);
-    for (pointer, value, changes) in [
-        ("/metadata/name", json!("other"), true),
-        ("/metadata/uid", json!("other"), true),
-        ("/spec/project", json!("other"), true),
-        ("/status/sync/status", json!("OutOfSync"), true),
-        ("/operation", json!(null), true),
-        ("/metadata/namespace", json!("other"), false),
-        ("/metadata/resourceVersion", json!("2"), false),
-        ("/spec/destination/name", json!("in-cluster"), false),
-    ] {
-        let mut changed = app.clone();
-        *changed.pointer_mut(pointer).unwrap() = value;
-        assert_eq!(digest(Kind::Application, &changed) != before, changes, "{pointer}");
-    }
-    assert_ne!(digest(Kind::AppProject, &app), before);
-    let mut copy = app.clone();
-    object::set_annotation(&mut copy, object::SOURCE_UID, "u");
-    copy["metadata"]["uid"] = json!("its own");
-    assert_eq!(digest(Kind::Application, &copy), before, "a copy counts under its source's uid");
-}
-
-#[test]
-fn digest_keeps_its_parts_apart() {
-    let one = json!({ "metadata": { "name": "ab", "uid": "c" } });
-    let other = json!({ "metadata": { "name": "a", "uid": "bc" } });
-    assert_ne!(digest(Kind::Application, &one), digest(Kind::Application, &other));
 }
 
 fn values() -> impl Strategy<Value = Value> {

@@ -1,0 +1,165 @@
+//! What both sides keep about a connection, and what their rules may do with it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use thane_api::event::{Event, TRACE_PARENT};
+
+use super::clock;
+use super::trouble::{Matter, Troubles};
+use super::{Effect, Incoming, Note, Options, Peer, Why};
+use crate::inbox::Inbox;
+use crate::object::Key;
+use crate::outbox::{Outbox, Outgoing, Pushed};
+use crate::store::Store;
+use crate::time::Now;
+use crate::work::Works;
+
+/// What both sides keep about a connection.
+#[derive(Debug)]
+pub struct Core {
+    /// This side's objects.
+    pub store: Store,
+    /// The peer, while it is connected.
+    pub peer: Option<Peer>,
+    /// What goes out.
+    pub outbox: Outbox,
+    pub(super) options: Options,
+    pub(super) inbox: Inbox,
+    pub(super) works: Works<Why>,
+    /// Events whose object is busy with something else.
+    pub(super) waiting: BTreeMap<Key, Box<Incoming>>,
+    /// What was refused and is tried again, slowly, until something newer comes.
+    pub(super) troubles: Troubles,
+    /// Events whose turn has come.
+    pub(super) ready: VecDeque<(Key, Box<Incoming>)>,
+    pub(super) effects: Vec<Effect>,
+    /// Repairs asked for while rules were being applied.
+    pub(super) repairs: Vec<(Key, Why)>,
+    pub(super) held_until: Option<Duration>,
+    pub(super) compare_at: Option<Duration>,
+    /// How often a comparison that is due was put off.
+    pub(super) put_off: u32,
+    /// Nothing is known of what the peer has.
+    pub(super) fresh: bool,
+    pub(super) messages: u64,
+    pub(super) salt: String,
+}
+
+impl Core {
+    /// A connection that has not been there yet; `salt` sets its event ids apart from those of earlier processes.
+    pub fn new(options: Options, salt: String) -> Self {
+        Self {
+            store: Store::default(),
+            peer: None,
+            outbox: Outbox::new(options.outbox.clone(), salt.clone()),
+            inbox: Inbox::new(options.inbox.clone()),
+            options,
+            works: Works::default(),
+            waiting: BTreeMap::new(),
+            troubles: Troubles::default(),
+            ready: VecDeque::new(),
+            effects: Vec::new(),
+            repairs: Vec::new(),
+            held_until: None,
+            compare_at: None,
+            put_off: 0,
+            fresh: true,
+            messages: 0,
+            salt,
+        }
+    }
+
+    /// Bounds and intervals.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// A text that no other event of ours has.
+    pub fn unique(&mut self) -> String {
+        self.messages += 1;
+        format!("{}-{}", self.salt, self.messages)
+    }
+
+    /// A W3C trace context of its own for each event, so that its way can be followed through both logs.
+    pub(super) fn trace(&mut self) -> String {
+        let id = self.unique();
+        let hash = Sha256::digest(id.as_bytes());
+        let number = |from: usize| u64::from_be_bytes(std::array::from_fn(|at| hash[from + at]));
+        format!("00-{:016x}{:016x}-{:016x}-01", number(0), number(8), number(16))
+    }
+
+    /// Sends an event, unless there is no room or the peer will be compared with anyway.
+    pub fn push(&mut self, now: Now, mut outgoing: Outgoing) {
+        // What waits already must not outlive what was to follow it.
+        if self.fresh && self.peer.is_none() && !self.outbox.is_lane_busy(&outgoing.lane) {
+            return;
+        }
+        let trace = self.trace();
+        outgoing.extensions.entry(TRACE_PARENT.to_owned()).or_insert(trace);
+        if self.outbox.push(now, outgoing) == Pushed::Overflow {
+            self.fresh = true;
+            let soon = now.monotonic + clock::QUIET_AGAIN;
+            self.compare_at = Some(self.compare_at.map_or(soon, |at| at.min(soon)));
+            self.note(Note::Overflow);
+        }
+    }
+
+    /// Notes that something happened.
+    pub fn note(&mut self, note: Note) {
+        self.effects.push(Effect::Note(note));
+    }
+
+    pub(super) fn applied(&mut self, event: &Event, wrote: bool) {
+        self.note(Note::Applied {
+            target: event.target.clone(),
+            kind: event.kind.clone(),
+            sent_at: event.extensions.get(thane_api::event::SENT_AT).cloned(),
+            trace: event.extensions.get(TRACE_PARENT).cloned(),
+            wrote,
+        });
+    }
+
+    /// Asks for a job about an object, unless one is under way.
+    pub fn ask(&mut self, key: &Key, why: Why) {
+        if !self.works.has(key) && !self.repairs.iter().any(|(asked, _)| asked == key) {
+            self.repairs.push((key.clone(), why));
+        }
+    }
+
+    /// Whether a job about the object is under way.
+    pub fn is_busy(&self, key: &Key) -> bool {
+        self.works.has(key) || self.waiting.contains_key(key)
+    }
+
+    /// Whether the object is not as the peer wants it because that could not be done: what is remembered of it is old.
+    pub fn is_behind(&self, key: &Key) -> bool {
+        self.troubles.has(key, Matter::Desired)
+    }
+
+    /// Everything that could not be made right, and why.
+    pub fn troubles(&self) -> impl Iterator<Item = (&Key, &str)> {
+        self.troubles.iter()
+    }
+
+    /// Both sides will compare when they next can.
+    pub fn forget_peer_state(&mut self) {
+        self.fresh = true;
+    }
+
+    /// Both sides will compare when it is quiet.
+    pub(crate) fn compare_soon(&mut self, now: Now) {
+        self.compare_at = Some(now.monotonic + clock::QUIET_AGAIN);
+    }
+
+    /// Whether nothing is known of what the peer has.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// Whether nothing is on its way in either direction.
+    pub fn is_quiet(&self) -> bool {
+        self.outbox.is_empty() && self.works.is_empty() && self.waiting.is_empty() && self.ready.is_empty()
+    }
+}
