@@ -12,7 +12,11 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         scenario!(sync_operation),
         scenario!(two_operations_in_a_row),
         scenario!(terminate_operation),
-        scenario!(refresh),
+        scenario!(
+            refresh,
+            Agent,
+            "0.9.0 now and then misses a change that follows its own write at once, or writes over it: a refresh that was done comes back, beside a Go hub too"
+        ),
         scenario!(operation_asked_for_while_the_agent_was_away),
     ]
 }
