@@ -9,7 +9,9 @@
 
 pub mod backend;
 pub mod command;
+pub mod hub;
 pub mod model;
+pub mod registry;
 pub mod topic;
 
 pub use backend::{Backend, Caller};
