@@ -68,6 +68,8 @@ pub struct Parts {
     pub live: Arc<dyn Live>,
     /// Logs and terminals.
     pub streams: Arc<dyn transport::Live>,
+    /// What else agents may call on this listener.
+    pub guests: Option<transport::Guests>,
     /// A random text of this process.
     pub salt: String,
 }
@@ -170,6 +172,7 @@ pub async fn start(
         gate: parts.gate,
         streams,
         live: parts.streams,
+        guests: parts.guests,
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
     };
