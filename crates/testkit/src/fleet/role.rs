@@ -1,7 +1,7 @@
 //! One of the two programs of a pair: started, stopped in either way, started again.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -31,17 +31,29 @@ pub enum Stop {
 /// A program with its arguments; its logs, one for each start, are kept as long as the folder is.
 #[derive(Debug)]
 pub(super) struct Role {
-    pub(super) name: &'static str,
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<String>,
+    name: &'static str,
+    program: PathBuf,
+    arguments: Vec<String>,
     /// Where it answers `/healthz`.
-    pub(super) health: u16,
-    pub(super) folder: PathBuf,
-    pub(super) logs: Vec<PathBuf>,
+    health: u16,
+    folder: PathBuf,
+    logs: Vec<PathBuf>,
     pub(super) process: Option<Guarded>,
 }
 
 impl Role {
+    pub(super) fn new(name: &'static str, program: &Path, arguments: Vec<String>, health: u16, folder: &Path) -> Self {
+        Self {
+            name,
+            program: program.to_owned(),
+            arguments,
+            health,
+            folder: folder.to_owned(),
+            logs: Vec::new(),
+            process: None,
+        }
+    }
+
     /// Starts the program and does not wait for anything.
     pub(super) fn start(&mut self) -> Result<()> {
         anyhow::ensure!(self.process.is_none(), "{} runs already", self.name);
