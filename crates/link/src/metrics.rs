@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -144,7 +145,7 @@ impl Figures {
 
     /// The figures of one connection.
     pub fn of(&self, peer: &str) -> Arc<LinkMetrics> {
-        Arc::new(LinkMetrics { figures: self.clone(), peer: peer.into() })
+        Arc::new(LinkMetrics { figures: self.clone(), peer: peer.into(), refusals: Mutex::default() })
     }
 
     /// Forgets a peer that is gone for good.
@@ -160,6 +161,30 @@ impl Figures {
 pub struct LinkMetrics {
     figures: Figures,
     peer: Arc<str>,
+    refusals: Mutex<Refusals>,
+}
+
+/// What a peer does wrong again and again is said once in a while; everything is counted.
+#[derive(Debug, Default)]
+struct Refusals {
+    said: Option<Timestamp>,
+    unsaid: u64,
+}
+
+/// Time between two lines about one peer.
+const SAID_AGAIN: Duration = Duration::from_secs(10);
+
+impl Refusals {
+    /// Whether the next one is worth a line, and how many before it were not.
+    fn next(&mut self, now: Timestamp) -> Option<u64> {
+        let recent = |said: Timestamp| now.duration_since(said).unsigned_abs() < SAID_AGAIN;
+        if self.said.is_some_and(recent) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.unsaid))
+    }
 }
 
 impl LinkMetrics {
@@ -203,7 +228,13 @@ impl LinkMetrics {
             Note::Refused { target, kind, class, message } => {
                 self.processed(target, kind, "refused");
                 self.figures.upstream.failed(&target_label(target));
-                tracing::warn!(peer, target = target.as_str(), r#type = %kind.as_str(), class = class.name(), message, "an event was refused");
+                let (target, kind, class) = (target.as_str(), kind.as_str(), class.name());
+                match self.refusals.lock().next(now) {
+                    Some(unsaid) => {
+                        tracing::warn!(peer, target, r#type = %kind, class, message, unsaid, "an event was refused");
+                    }
+                    None => tracing::debug!(peer, target, r#type = %kind, class, message, "an event was refused"),
+                }
             }
             Note::Failed { key, class, message } => {
                 let labels = ClassLabels { peer: Arc::clone(&self.peer), class: class.name() };
@@ -275,5 +306,18 @@ fn type_label(kind: &Type) -> String {
     match kind {
         Type::Other(_) => "other".to_owned(),
         known => known.as_str().into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_errs_all_the_time_gets_a_line_once_in_a_while() {
+        let mut refusals = Refusals::default();
+        let at = |second| Timestamp::from_second(second).expect("a small number");
+        let found: Vec<_> = [0, 1, 9, 10, 11, 30, 0].map(|second| refusals.next(at(second))).into();
+        assert_eq!(found, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
     }
 }

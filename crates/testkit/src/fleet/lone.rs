@@ -23,6 +23,7 @@ pub struct LoneHub {
     pub client: kube::Client,
     /// Where agents call.
     pub port: u16,
+    metrics: u16,
     /// The authority's certificate and key.
     pub authority: [String; 2],
     role: Role,
@@ -48,7 +49,16 @@ impl LoneHub {
         let redis = start_redis(home, root, setting.redis)?;
         let program: &Path = programs.path(program)?;
         let role = Role::new("hub", program, setting.hub(), setting.hub_health, root);
-        Ok(Self { client, port: setting.listen, authority, role, _redis: redis, _api: api, _folder: folder })
+        Ok(Self {
+            client,
+            port: setting.listen,
+            metrics: setting.hub_metrics,
+            authority,
+            role,
+            _redis: redis,
+            _api: api,
+            _folder: folder,
+        })
     }
 
     /// Starts the hub and waits until it listens.
@@ -66,6 +76,13 @@ impl LoneHub {
     /// Ids of the hub's processes, for measurements.
     pub fn processes(&self) -> Vec<u32> {
         self.role.processes()
+    }
+
+    /// The sum of a metric's samples that begin so and have that label.
+    pub async fn counted(&self, start: &str, label: &str) -> Result<f64> {
+        let answer = super::role::ask(self.metrics, "/metrics").await?;
+        let samples = answer.lines().filter(|line| line.starts_with(start) && line.contains(label));
+        Ok(samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
     }
 
     /// The end of the hub's log.

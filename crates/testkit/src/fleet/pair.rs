@@ -45,8 +45,7 @@ impl Options {
         }
         home.require(&peers)?;
         let programs = Programs::locate(home);
-        let absent = [self.hub, self.agent].into_iter().find_map(|program| programs.path(program).err());
-        absent.map_or(Ok(()), |error| Err(Absence::because(error.to_string())))
+        [self.hub, self.agent].into_iter().try_for_each(|program| programs.require(program))
     }
 }
 

@@ -19,6 +19,9 @@ const LAST_LOGS: usize = 2;
 /// Lines of a log that are shown.
 const LAST_LINES: usize = 150;
 
+/// Bytes of an answer that are read.
+const ANSWER_MAX: u64 = 4 * 1024 * 1024;
+
 /// How a program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -119,12 +122,16 @@ impl Role {
 
 /// Asks for `/healthz` on a connection of its own.
 async fn health(port: u16) -> Result<bool> {
-    let asked = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
-        let mut answer = Vec::new();
-        stream.take(4096).read_to_end(&mut answer).await?;
-        anyhow::Ok(answer.starts_with(b"HTTP/1.1 200"))
-    };
-    tokio::time::timeout(Duration::from_secs(2), asked).await?
+    let asked = tokio::time::timeout(Duration::from_secs(2), ask(port, "/healthz"));
+    Ok(asked.await??.starts_with("HTTP/1.1 200"))
+}
+
+/// What a program's administrative port says, on a connection of its own.
+pub(super) async fn ask(port: u16, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
