@@ -199,6 +199,12 @@ pub struct CheckDefinition {
     pub ttl: Duration,
     /// Critical for so long: the service is deregistered.
     pub deregister_after: Duration,
+    /// So many runs in a row have to go well before it passes.
+    pub success_before_passing: u32,
+    /// So many have to fail before it warns; 0: as many as before it is critical.
+    pub failures_before_warning: u32,
+    /// So many have to fail before it is critical.
+    pub failures_before_critical: u32,
 }
 
 /// One key of the shared data.
