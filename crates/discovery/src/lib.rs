@@ -7,10 +7,12 @@
 //!
 //! One thing is written: a [`Command`], decided by the registry against what it holds, and durable before it is answered.
 
+pub mod agent;
 pub mod backend;
 pub mod command;
 pub mod model;
 pub mod topic;
+pub mod wire;
 
 pub use backend::{Backend, Caller};
 pub use command::Command;
