@@ -7,8 +7,10 @@
 //!
 //! One thing is written: a [`Command`], decided by the registry against what it holds, and durable before it is answered.
 
+pub mod access;
 pub mod backend;
 pub mod command;
+pub mod http;
 pub mod model;
 pub mod topic;
 
