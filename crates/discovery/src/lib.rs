@@ -9,6 +9,8 @@
 
 pub mod backend;
 pub mod command;
+pub mod decode;
+pub mod filter;
 pub mod model;
 pub mod topic;
 

@@ -162,6 +162,7 @@ pub struct Check {
 }
 
 /// How a check is run, as Consul's clients see it.
+#[expect(clippy::struct_excessive_bools, reason = "Consul's clients set them one by one")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckDefinition {
