@@ -10,6 +10,9 @@
 pub mod access;
 pub mod backend;
 pub mod command;
+pub mod consul;
+pub mod decode;
+pub mod filter;
 pub mod http;
 pub mod model;
 pub mod topic;
