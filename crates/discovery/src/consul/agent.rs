@@ -73,7 +73,7 @@ impl Call<'_> {
                 "Version": version,
             },
             "Coord": null,
-            "Member": self.member(&own, ALIVE),
+            "Member": member(&own, ALIVE),
             "Stats": {
                 "agent": self.counts(),
                 "build": {"prerelease": "", "revision": "", "version": version},
@@ -113,22 +113,6 @@ impl Call<'_> {
         })
     }
 
-    fn member(&self, node: &Node, status: u8) -> Value {
-        json!({
-            "Name": node.name,
-            "Addr": node.address,
-            "Port": 0,
-            "Tags": {"dc": node.datacenter, "id": node.id, "role": "node", "segment": ""},
-            "Status": status,
-            "ProtocolMin": 1,
-            "ProtocolMax": 5,
-            "ProtocolCur": 2,
-            "DelegateMin": 2,
-            "DelegateMax": 5,
-            "DelegateCur": 4,
-        })
-    }
-
     /// The nodes that have an agent.
     async fn agent_members(&self) -> Outcome {
         if self.query().given("wan").is_some() && !matches!(self.query().get("segment"), "" | "_all") {
@@ -147,7 +131,7 @@ impl Call<'_> {
                 continue;
             }
             if self.access.allows(Resource::Node, &node.value.name, Policy::Read) {
-                members.push(self.member(&node.value, if lost(&node.value.name) { FAILED } else { ALIVE }));
+                members.push(member(&node.value, if lost(&node.value.name) { FAILED } else { ALIVE }));
             } else {
                 hidden = true;
             }
@@ -192,8 +176,24 @@ impl Call<'_> {
     async fn agent_reload(&self) -> Outcome {
         self.may_on_agent(Policy::Write)?;
         self.local()?.reload().await?;
-        Self::done()
+        Ok(Self::done())
     }
+}
+
+fn member(node: &Node, status: u8) -> Value {
+    json!({
+        "Name": node.name,
+        "Addr": node.address,
+        "Port": 0,
+        "Tags": {"dc": node.datacenter, "id": node.id, "role": "node", "segment": ""},
+        "Status": status,
+        "ProtocolMin": 1,
+        "ProtocolMax": 5,
+        "ProtocolCur": 2,
+        "DelegateMin": 2,
+        "DelegateMax": 5,
+        "DelegateCur": 4,
+    })
 }
 
 /// Nobody keeps it; Consul's own builds without one say so.

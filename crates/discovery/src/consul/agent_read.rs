@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::filtered::{lets_through, parsed};
 use super::options::ReadOptions;
 use super::view::{AgentServiceView, CheckView};
+use crate::access::hex;
 use crate::filter::Subject;
 use crate::http::Answer;
 use crate::model::{Check, Policy, Resource, Service, Status};
@@ -128,7 +129,8 @@ impl Call<'_> {
     /// A verdict in the status code, as a word or whole.
     fn judged<T: Serialize>(&self, status: StatusCode, reason: &str, health: &T) -> Outcome {
         let accept = self.request.headers.get(http::header::ACCEPT).and_then(|value| value.to_str().ok());
-        let text = accept.is_some_and(|accept| accept.starts_with("text/plain")) || self.query().get("format") == "text";
+        let text =
+            accept.is_some_and(|accept| accept.starts_with("text/plain")) || self.query().get("format") == "text";
         let mut answer = if text {
             Answer::typed(status, "text/plain", reason.to_owned())
         } else {
@@ -259,5 +261,5 @@ fn status_of(word: &str) -> StatusCode {
 }
 
 fn content_hash(text: &[u8]) -> String {
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text)[..8])
 }

@@ -41,15 +41,16 @@ impl Call<'_> {
             self.access.require(Resource::Service, &known.service.name, Policy::Write)?;
         }
         let query = self.query();
-        let replace = query.has("replace-existing-checks") && matches!(query.get("replace-existing-checks"), "" | "true");
+        let replace =
+            query.has("replace-existing-checks") && matches!(query.get("replace-existing-checks"), "" | "true");
         local.register(service, checks, replace).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     async fn deregister_service(&self) -> Outcome {
         self.may_on_service()?;
         self.local()?.deregister(self.rest).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     /// Refuses what is not registered here, and what the token may not change.
@@ -77,13 +78,13 @@ impl Call<'_> {
         }
         self.may_on_check(&check.service_name)?;
         local.register_check(check).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     async fn deregister_check(&self) -> Outcome {
         self.known_check()?;
         self.local()?.deregister_check(self.rest).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     async fn update_check(&self, status: Status, output: String) -> Outcome {
@@ -91,7 +92,7 @@ impl Call<'_> {
             return Err(Failure::failed(format!("CheckID {:?} does not have associated TTL", self.rest)));
         }
         self.local()?.update_check(self.rest, status, output).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     /// The kind of a check; refuses what is not registered here, and what the token may not change.
@@ -120,14 +121,14 @@ impl Call<'_> {
         let enable = self.enable()?;
         self.may_on_service()?;
         self.local()?.maintain(Some(id), enable, self.query().get("reason")).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     async fn maintain_node(&self) -> Outcome {
         let enable = self.enable()?;
         self.access.require(Resource::Node, &self.place().node, Policy::Write)?;
         self.local()?.maintain(None, enable, self.query().get("reason")).await?;
-        Self::done()
+        Ok(Self::done())
     }
 
     fn enable(&self) -> Result<bool, Failure> {

@@ -199,7 +199,7 @@ impl<'a> Call<'a> {
     }
 
     /// A write that has nothing to say.
-    pub(super) fn done() -> Outcome {
-        Ok(Answer::typed(StatusCode::OK, "application/json; charset=utf-8", ""))
+    pub(super) fn done() -> Answer {
+        Answer::typed(StatusCode::OK, "application/json; charset=utf-8", "")
     }
 }

@@ -49,7 +49,8 @@ impl Call<'_> {
         let mut checks = Vec::new();
         for instance in instances(&reading.data).filter(|it| wanted.has(it)) {
             let node = instance.node.value.name.as_str();
-            checks.extend(instance.checks.iter().filter(|check| !check.value.service_id.is_empty()).map(|it| (node, it)));
+            checks
+                .extend(instance.checks.iter().filter(|check| !check.value.service_id.is_empty()).map(|it| (node, it)));
         }
         self.checks(checks, &wanted, &reading, &options)
     }

@@ -38,7 +38,8 @@ fn subject(path: &str, passing: bool) -> Option<(Topic, Memo, Detail)> {
     let path = path.strip_prefix("/v1/")?;
     if let Some(key) = path.strip_prefix("kv/") {
         // Keys that the long way would clean or refuse.
-        let unusual = key.is_empty() || passing || key.contains("//") || key.split('/').any(|part| matches!(part, "." | ".."));
+        let unusual =
+            key.is_empty() || passing || key.contains("//") || key.split('/').any(|part| matches!(part, "." | ".."));
         return (!unusual && !key.starts_with('/')).then(|| (Topic::Key(key.to_owned()), Memo::Plain, Detail::Plain));
     }
     let (name, memo) = if let Some(name) = path.strip_prefix("health/service/") {

@@ -51,7 +51,8 @@ impl Call<'_> {
 
     async fn kv_tree(&self, prefix: &str, options: &ReadOptions) -> Outcome {
         let reading = self.keys(prefix, options).await?;
-        let (seen, hidden): (Vec<_>, Vec<_>) = entries(&reading.data).partition(|entry| self.sees_key(&entry.value.key));
+        let (seen, hidden): (Vec<_>, Vec<_>) =
+            entries(&reading.data).partition(|entry| self.sees_key(&entry.value.key));
         if seen.is_empty() {
             return Ok(absent(&reading, options));
         }
@@ -65,7 +66,8 @@ impl Call<'_> {
         let query = self.query();
         let separator = query.given("separator").or_else(|| query.given("seperator")).unwrap_or_default();
         let reading = self.keys(prefix, options).await?;
-        let (seen, hidden): (Vec<_>, Vec<_>) = entries(&reading.data).partition(|entry| self.sees_key(&entry.value.key));
+        let (seen, hidden): (Vec<_>, Vec<_>) =
+            entries(&reading.data).partition(|entry| self.sees_key(&entry.value.key));
         let keys = seen.into_iter().map(|entry| folded(&entry.value.key, prefix, separator));
         let keys: BTreeSet<&str> = keys.collect();
         if keys.is_empty() && !prefix.is_empty() {
@@ -165,7 +167,12 @@ mod tests {
 
     #[test]
     fn keys_fold_at_the_separator() {
-        let table = [("a/b/c", "", "/", "a/"), ("a/b/c", "a/", "/", "a/b/"), ("a/b", "a/b", "/", "a/b"), ("a/b", "", "", "a/b")];
+        let table = [
+            ("a/b/c", "", "/", "a/"),
+            ("a/b/c", "a/", "/", "a/b/"),
+            ("a/b", "a/b", "/", "a/b"),
+            ("a/b", "", "", "a/b"),
+        ];
         for (key, prefix, separator, expected) in table {
             assert_eq!(folded(key, prefix, separator), expected);
         }

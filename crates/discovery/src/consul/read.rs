@@ -53,8 +53,8 @@ impl Consul {
     async fn once(&self, topic: &Topic, options: &ReadOptions) -> Result<Reading, Failure> {
         let reading = self.reading(topic, options.consistency).await?;
         let stale = options.max_stale.is_some_and(|most| reading.freshness.last_contact > most);
-        let aged = options.cached
-            && options.max_age.is_some_and(|most| reading.freshness.hit.is_some_and(|age| age > most));
+        let aged =
+            options.cached && options.max_age.is_some_and(|most| reading.freshness.hit.is_some_and(|age| age > most));
         if stale || aged {
             return self.reading(topic, Consistency::Consistent).await;
         }

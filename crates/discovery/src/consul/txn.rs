@@ -31,7 +31,7 @@ enum ResultView<'a> {
     Kv(KvView<'a>),
     Node(NodeView<'a>),
     Service(ServiceView<'a>),
-    Check(CheckView<'a>),
+    Check(Box<CheckView<'a>>),
 }
 
 #[derive(Serialize)]
@@ -120,7 +120,9 @@ impl Call<'_> {
             TxnOp::Kv(kv) if matches!(kv.verb, KvVerb::GetTree | KvVerb::DeleteTree) => {
                 access.require_tree(Resource::Key, &kv.key, if writes(op) { Policy::Write } else { Policy::Read })
             }
-            TxnOp::Kv(kv) => access.require(Resource::Key, &kv.key, if writes(op) { Policy::Write } else { Policy::Read }),
+            TxnOp::Kv(kv) => {
+                access.require(Resource::Key, &kv.key, if writes(op) { Policy::Write } else { Policy::Read })
+            }
             TxnOp::Node(verb, node, _) => access.require(Resource::Node, &node.name, level(*verb)),
             TxnOp::Service(verb, _, service, _) => access.require(Resource::Service, &service.name, level(*verb)),
             TxnOp::Check(verb, node, check, _) if check.service_name.is_empty() => {
@@ -149,9 +151,7 @@ fn writes(op: &TxnOp) -> bool {
                 | KvVerb::DeleteTree
                 | KvVerb::DeleteCas
         ),
-        TxnOp::Node(verb, ..) => *verb != CatalogVerb::Get,
-        TxnOp::Service(verb, ..) => *verb != CatalogVerb::Get,
-        TxnOp::Check(verb, ..) => *verb != CatalogVerb::Get,
+        TxnOp::Node(verb, ..) | TxnOp::Service(verb, ..) | TxnOp::Check(verb, ..) => *verb != CatalogVerb::Get,
     }
 }
 
@@ -160,6 +160,6 @@ fn shown(result: &TxnResult) -> ResultView<'_> {
         TxnResult::Kv(entry) => ResultView::Kv(KvView::new(entry)),
         TxnResult::Node(node) => ResultView::Node(NodeView::new(node)),
         TxnResult::Service(service) => ResultView::Service(ServiceView::in_transaction(service)),
-        TxnResult::Check(node, check) => ResultView::Check(CheckView::in_transaction(node, check)),
+        TxnResult::Check(node, check) => ResultView::Check(Box::new(CheckView::in_transaction(node, check))),
     }
 }

@@ -87,10 +87,14 @@ fn form_encoded(text: &str) -> String {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
             b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{byte:02X}")),
+            _ => out.extend(['%', upper_digit(byte >> 4), upper_digit(byte & 15)]),
         }
     }
     out
+}
+
+fn upper_digit(half: u8) -> char {
+    char::from_digit(half.into(), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 #[cfg(test)]
