@@ -14,7 +14,9 @@ pub mod consul;
 pub mod decode;
 pub mod filter;
 pub mod http;
+pub mod hub;
 pub mod model;
+pub mod registry;
 pub mod topic;
 
 pub use backend::{Backend, Caller};
