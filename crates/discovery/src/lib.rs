@@ -10,6 +10,7 @@
 pub mod backend;
 pub mod command;
 pub mod decode;
+pub mod dns;
 pub mod filter;
 pub mod model;
 pub mod topic;
