@@ -1,5 +1,6 @@
 //! The answer to a question: a function of what is asked and what a topic holds.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use rand::SeedableRng;
@@ -102,7 +103,12 @@ impl Context<'_> {
         }
         instances.shuffle(&mut SmallRng::seed_from_u64(self.seed));
         match question.kind {
-            kind::SRV => instances.iter().for_each(|(instance, status)| self.srv(question, instance, *status, made)),
+            kind::SRV => {
+                let mut seen = HashSet::new();
+                for (instance, status) in &instances {
+                    self.srv(question, instance, *status, &mut seen, made);
+                }
+            }
             kind::A | kind::AAAA | kind::CNAME | kind::ANY => {
                 let reached = instances.iter().map(|(instance, _)| reached(instance));
                 addresses(question, reached, self.settings.service_ttl, made);
@@ -111,7 +117,14 @@ impl Context<'_> {
         }
     }
 
-    fn srv(&self, question: &Question, instance: &Instance, status: Status, made: &mut Answer) {
+    fn srv(
+        &self,
+        question: &Question,
+        instance: &Instance,
+        status: Status,
+        seen: &mut HashSet<(Name, Option<u16>)>,
+        made: &mut Answer,
+    ) {
         let (service, node) = (&instance.service.value, &instance.node.value);
         let ttl = self.settings.service_ttl;
         let own: Option<IpAddr> = service.address.parse().ok();
@@ -126,15 +139,14 @@ impl Context<'_> {
         let weight = if status == Status::Warning { service.weights.warning } else { service.weights.passing };
         let weight = u16::try_from(weight).unwrap_or(u16::MAX);
         let data = Data::Srv { weight, port: service.port, target: target.clone() };
-        let record = Record { name: question.name.clone(), ttl, data };
-        if made.answers.contains(&record) {
+        if !seen.insert((target.clone(), Some(service.port))) {
             return;
         }
-        made.answers.push(record);
+        made.answers.push(Record { name: question.name.clone(), ttl, data });
         let Some(ip) = hint else { return };
-        let address = Record { name: target.clone(), ttl, data: Data::address(ip) };
-        if !made.additionals.contains(&address) {
-            made.additionals.push(address);
+        // The target itself, whatever the port: its hints are given once.
+        if seen.insert((target.clone(), None)) {
+            made.additionals.push(Record { name: target.clone(), ttl, data: Data::address(ip) });
             if at_node {
                 made.additionals.extend(labels(node, &target, ttl));
             }
@@ -220,16 +232,14 @@ impl Context<'_> {
 /// Addresses; a name among them is an answer only where there is no address, for a CNAME stands alone.
 fn addresses<'a>(question: &Question, addresses: impl Iterator<Item = &'a str>, ttl: u32, made: &mut Answer) {
     let mut alias = None;
+    let mut seen = HashSet::new();
     for text in addresses {
-        let data = match text.parse() {
-            Ok(ip) => Data::address(ip),
-            Err(_) => {
-                alias = alias.or_else(|| hostname(text));
-                continue;
-            }
+        let Ok(ip) = text.parse::<IpAddr>() else {
+            alias = alias.or_else(|| hostname(text));
+            continue;
         };
-        let record = Record { name: question.name.clone(), ttl, data };
-        if wanted(question.kind, &record.data) && !made.answers.contains(&record) {
+        let record = Record { name: question.name.clone(), ttl, data: Data::address(ip) };
+        if wanted(question.kind, &record.data) && seen.insert(ip) {
             made.answers.push(record);
         }
     }

@@ -1,6 +1,6 @@
 //! Answers to bytes, with names that were written before only pointed at, cut to what the client can take.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::name::Name;
 use super::record::{Answer, CLASS_IN, Code, Data, Question, Record, kind};
@@ -14,6 +14,8 @@ const TCP_MAX: usize = u16::MAX as usize;
 /// Pointers reach no further.
 const POINTER_MAX: usize = 0x3fff;
 const TRUNCATED: u16 = 0x0200;
+/// The least an answer takes: its name as a pointer, type, class, TTL, length, an address.
+const RECORD_MIN: usize = 16;
 
 /// How an answer travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +45,11 @@ pub(super) fn answer(query: &Query, mut answer: Answer, limits: Limits) -> (Vec<
         keep_what_is_meant(&mut answer);
         cut = limits.truncate;
     }
+    // What cannot fit in any case is not even tried: a large service must not make a small question expensive.
+    let more = answer.answers.len() > size / RECORD_MIN;
+    answer.answers.truncate(size / RECORD_MIN);
     let packet = message(query, &answer, cut);
-    if packet.len() <= size {
+    if packet.len() <= size && !more {
         return (packet, cut);
     }
     (fitting(query, answer, size), true)
@@ -68,7 +73,7 @@ fn fitting(query: &Query, mut answer: Answer, size: usize) -> Vec<u8> {
         answer.answers = all[..count].to_vec();
         answer.additionals.clone_from(&hints);
         keep_what_is_meant(answer);
-        message(query, answer, count < all.len())
+        message(query, answer, true)
     };
     let (mut low, mut high) = (0, all.len());
     while low < high {
@@ -89,7 +94,7 @@ fn fitting(query: &Query, mut answer: Answer, size: usize) -> Vec<u8> {
 
 /// Hints for names no answer points at any more are left out.
 fn keep_what_is_meant(answer: &mut Answer) {
-    let meant: Vec<&Name> = answer
+    let mut meant: HashSet<&Name> = answer
         .answers
         .iter()
         .chain(&answer.authorities)
@@ -98,8 +103,8 @@ fn keep_what_is_meant(answer: &mut Answer) {
             _ => None,
         })
         .collect();
-    let names: Vec<&Name> = answer.answers.iter().map(|record| &record.name).collect();
-    answer.additionals.retain(|record| meant.contains(&&record.name) || names.contains(&&record.name));
+    meant.extend(answer.answers.iter().map(|record| &record.name));
+    answer.additionals.retain(|record| meant.contains(&record.name));
 }
 
 fn message(query: &Query, answer: &Answer, truncated: bool) -> Vec<u8> {
