@@ -2,6 +2,7 @@
 
 mod embedded;
 mod kubernetes;
+mod node;
 mod pki;
 mod process;
 mod thane;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result};
 
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
+pub use node::Node;
 pub use process::Guarded;
 pub use thane::Thane;
 
