@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
 pub use node::Node;
+pub(crate) use node::tail;
 pub use process::Guarded;
 pub use thane::Thane;
 
@@ -51,6 +52,11 @@ impl PeerHome {
     /// A folder of custom resource definitions: `argo-cd` or `argo-workflows`.
     pub fn definitions(&self, of: &str) -> PathBuf {
         self.folder.join("crds").join(of)
+    }
+
+    /// The objects that Argo CD's programs read their settings from.
+    pub fn argo_settings(&self) -> PathBuf {
+        self.folder.join("config/argo-cd")
     }
 
     /// Whether all these programs are built; if not, what a test should do about it.

@@ -63,7 +63,7 @@ impl FleetApi {
 }
 
 /// Applies the definitions of a folder and waits until they are in use.
-async fn define(client: &kube::Client, folder: &Path) -> Result<()> {
+pub(crate) async fn define(client: &kube::Client, folder: &Path) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     for entry in entries {
@@ -81,7 +81,7 @@ async fn define(client: &kube::Client, folder: &Path) -> Result<()> {
 }
 
 /// Makes a namespace.
-pub(super) async fn make_namespace(client: &kube::Client, name: &str) -> Result<()> {
+pub(crate) async fn make_namespace(client: &kube::Client, name: &str) -> Result<()> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await?;

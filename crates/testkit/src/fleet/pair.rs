@@ -3,16 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::api::{ApiKind, FleetApi, make_namespace};
 use super::program::{Mode, NAMESPACE, Program, Programs, Setting};
 use super::role::{Role, Stop};
 use super::{Side, secrets};
-use crate::endpoint::Endpoint;
+use crate::endpoint::kubeconfig;
 use crate::peer::{Absence, Guarded, KubeApiServer, PeerHome, free_ports, low_ports};
 
 /// The agent's name, which is also its namespace on the hub.
@@ -80,11 +77,11 @@ impl Pair {
         make_namespace(&hub_client, NAMESPACE).await?;
         make_namespace(&hub_client, AGENT).await?;
         make_namespace(&spoke_client, NAMESPACE).await?;
-        let kubeconfig = root.join("kubeconfig");
-        std::fs::write(&kubeconfig, two_contexts(hub_api.endpoint(), spoke_api.endpoint())?)?;
-        secrets::make(home, root, &kubeconfig, AGENT).await?;
+        let file = root.join("kubeconfig");
+        std::fs::write(&file, kubeconfig(&[("hub", hub_api.endpoint()), ("spoke", spoke_api.endpoint())], NAMESPACE)?)?;
+        secrets::make(home, root, &file, AGENT).await?;
 
-        let setting = setting(kubeconfig, options.mode)?;
+        let setting = setting(file, options.mode)?;
         let redis = start_redis(home, root, setting.redis)?;
         let role = |name, program: &Path, arguments, health| Role {
             name,
@@ -186,31 +183,4 @@ fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Guarded> {
     let port = port.to_string();
     let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no", "--dir", &folder];
     Guarded::start(&home.program("redis-server"), &arguments.map(str::to_owned), &root.join("redis.log"), Some(root))
-}
-
-/// One kubeconfig for both APIs, as people who administer both have it.
-fn two_contexts(hub: &Endpoint, spoke: &Endpoint) -> Result<String> {
-    let (mut clusters, mut users, mut contexts) = (Vec::new(), Vec::new(), Vec::<Value>::new());
-    for (name, endpoint) in [("hub", hub), ("spoke", spoke)] {
-        let client = endpoint.client.as_ref().context("both sides have an administrator")?;
-        clusters.push(json!({"name": name, "cluster": {
-            "server": format!("https://{}", endpoint.address),
-            "certificate-authority-data": STANDARD.encode(&endpoint.ca),
-        }}));
-        users.push(json!({"name": name, "user": {
-            "client-certificate-data": STANDARD.encode(&client.certificate),
-            "client-key-data": STANDARD.encode(&client.key),
-        }}));
-        contexts.push(json!({"name": name, "context": {"cluster": name, "user": name, "namespace": NAMESPACE}}));
-    }
-    let tree = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "hub",
-        "clusters": clusters,
-        "users": users,
-        "contexts": contexts,
-    });
-    // JSON is YAML.
-    Ok(serde_json::to_string_pretty(&tree)?)
 }

@@ -25,8 +25,7 @@ const TURN_LIMIT: Duration = Duration::from_mins(10);
 /// Programs from `make peers`.
 const PEERS: [&str; 3] = ["kubelet", "kube-proxy", "kube-scheduler"];
 /// Programs of the system.
-const SYSTEM: [&str; 9] =
-    ["containerd", "ctr", "runc", "iptables", "conntrack", "busybox", "ip", "unshare", "nsenter"];
+const SYSTEM: [&str; 9] = ["containerd", "ctr", "runc", "iptables", "conntrack", "busybox", "ip", "unshare", "nsenter"];
 /// A plugin of the package that has all of them.
 const NETWORK_PLUGIN: &str = "/usr/lib/cni/bridge";
 /// Lines of a log that are shown.
@@ -71,8 +70,11 @@ impl Node {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/node");
         let bin = home.program("kubelet");
         let peers = bin.parent().and_then(Path::parent).context("programs are in a folder")?;
-        let arguments =
-            [format!("THANE_PEERS_HOME={}", peers.display()), script.display().to_string(), folder.display().to_string()];
+        let arguments = [
+            format!("THANE_PEERS_HOME={}", peers.display()),
+            script.display().to_string(),
+            folder.display().to_string(),
+        ];
         let mut process = Guarded::start("env".as_ref(), &arguments, &folder.join("node.log"), None)?;
         let started = async {
             appears(&mut process, &folder, "linked").await?;

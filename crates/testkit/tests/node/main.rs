@@ -1,11 +1,83 @@
-//! test
-use thane_testkit::peer::{Node, PeerHome};
+//! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
+//!
+//! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this.
+#![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
+
+mod autonomous;
+mod managed;
+mod pods;
+mod workload;
+
+use std::time::Instant;
+
+use anyhow::Result;
+use thane_testkit::argo::{self, Controller, Repository, Stores};
+use thane_testkit::deployed::{Deployed, Programs};
+use thane_testkit::peer::{Absence, Node, PeerHome};
+
+/// What every scenario stands on.
+struct Stage<'a> {
+    home: &'a PeerHome,
+    node: &'a Node,
+    fleet: Deployed<'a>,
+    repository: Repository,
+}
+
+impl Stage<'_> {
+    /// Runs one step and says how it went; a step that fails says what everybody has to say.
+    async fn step(
+        &self,
+        what: &str,
+        argo: &(Stores, Controller),
+        step: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let outcome = step.await;
+        let seconds = started.elapsed().as_secs_f32();
+        match outcome {
+            Ok(()) => {
+                eprintln!("ok {seconds:5.1} s {what}");
+                Ok(())
+            }
+            Err(error) => {
+                let words = [self.fleet.last_words().await, argo.0.last_words(), argo.1.last_words()].concat();
+                Err(error.context(format!("{words}\nFAILED {seconds:5.1} s {what}")))
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn up() {
+async fn applications_of_the_hub_run_on_the_node() {
     let home = PeerHome::locate();
-    if let Err(a) = Node::require(&home) { return a.tell(); }
-    let node = Node::start(&home, &[]).await.unwrap_or_else(|e| panic!("{e:#}"));
-    eprintln!("{}", node.api().kubeconfig().display());
-    if std::env::var("HOLD").is_ok() { while !std::path::Path::new("/tmp/argo-go").exists() { tokio::time::sleep(std::time::Duration::from_millis(500)).await; } }
-    node.stop().unwrap();
+    let programs = match programs(&home) {
+        Ok(programs) => programs,
+        Err(absence) => return absence.tell(),
+    };
+    let started = Instant::now();
+    let node = Node::start(&home, &[&programs.image]).await.unwrap_or_else(|error| panic!("{error:#}"));
+    eprintln!("ok {:5.1} s a node", started.elapsed().as_secs_f32());
+    let outcome = scenarios(&home, &node, &programs).await;
+    let words = outcome.is_err().then(|| node.last_words()).unwrap_or_default();
+    // Whatever happened, nothing stays behind.
+    let stopped = node.stop();
+    outcome.unwrap_or_else(|error| panic!("{words}\n{error:#}"));
+    stopped.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+fn programs(home: &PeerHome) -> Result<Programs, Absence> {
+    let programs = Programs::locate()?;
+    home.require(&argo::PROGRAMS)?;
+    Node::require(home)?;
+    Ok(programs)
+}
+
+async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
+    let started = Instant::now();
+    let fleet = Deployed::start(home, node, programs).await?;
+    eprintln!("ok {:5.1} s a hub in a pod", started.elapsed().as_secs_f32());
+    let stage = Stage { home, node, fleet, repository: Repository::create()? };
+    managed::run(&stage).await?;
+    autonomous::run(&stage).await?;
+    stage.fleet.stop().await
 }

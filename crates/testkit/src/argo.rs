@@ -1,0 +1,158 @@
+//! Real Argo CD: its application controller, repository server and Redis, as programs on this machine.
+
+mod repository;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use crate::endpoint::Endpoint;
+use crate::peer::{Guarded, PeerHome, free_ports, tail};
+
+pub use repository::Repository;
+
+/// The namespace of its settings and Applications.
+const NAMESPACE: &str = "argocd";
+/// The longest a program may take to answer on a busy machine.
+const START_LIMIT: Duration = Duration::from_mins(1);
+/// Lines of a log that are shown.
+const LAST_LINES: usize = 40;
+
+/// The programs that must be built.
+pub const PROGRAMS: [&str; 2] = ["argocd", "redis-server"];
+
+/// The repository server and the Redis that application controllers work with; dropping it ends both.
+pub struct Stores {
+    repository: SocketAddr,
+    redis: SocketAddr,
+    // Dropped in this order: nobody misses what it stands on.
+    _repository_server: Guarded,
+    _redis: Guarded,
+    folder: TempDir,
+}
+
+impl Stores {
+    /// Starts both at an address of this machine and waits until they answer.
+    pub async fn start(home: &PeerHome, host: Ipv4Addr) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("thane-argo-stores-").tempdir()?;
+        let [redis, repository, metrics] = free_ports()?;
+        let (redis, repository) = (SocketAddr::from((host, redis)), SocketAddr::from((host, repository)));
+        let mut redis_process = start_redis(home, folder.path(), redis)?;
+        answers(&mut redis_process, redis, &folder.path().join("redis.log")).await?;
+        let arguments = [
+            ("--address", host.to_string()),
+            ("--port", repository.port().to_string()),
+            ("--metrics-address", "127.0.0.1".to_owned()),
+            ("--metrics-port", metrics.to_string()),
+            ("--redis", redis.to_string()),
+        ];
+        let mut arguments = flags(&arguments);
+        arguments.push("--disable-tls".to_owned());
+        let mut process = start(home, "argocd-repo-server", folder.path(), None, &arguments)?;
+        answers(&mut process, repository, &folder.path().join("argocd-repo-server.log")).await?;
+        Ok(Self { repository, redis, _repository_server: process, _redis: redis_process, folder })
+    }
+
+    /// The end of the repository server's log.
+    pub fn last_words(&self) -> String {
+        tail(&self.folder.path().join("argocd-repo-server.log"), LAST_LINES)
+    }
+}
+
+/// The application controller of a cluster; dropping it ends it.
+pub struct Controller {
+    _process: Guarded,
+    folder: TempDir,
+}
+
+impl Controller {
+    /// Starts it for a cluster, with stores that may be somebody else's.
+    pub fn start(home: &PeerHome, cluster: &Endpoint, stores: &Stores) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("thane-argo-controller-").tempdir()?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, cluster.kubeconfig(NAMESPACE)?)?;
+        let [metrics] = free_ports()?;
+        let arguments = [
+            ("--namespace", NAMESPACE.to_owned()),
+            ("--repo-server", stores.repository.to_string()),
+            ("--redis", stores.redis.to_string()),
+            ("--metrics-port", metrics.to_string()),
+            ("--status-processors", "4".to_owned()),
+            ("--operation-processors", "2".to_owned()),
+        ];
+        let mut arguments = flags(&arguments);
+        arguments.push("--repo-server-plaintext".to_owned());
+        let process = start(home, "argocd-application-controller", folder.path(), Some(&kubeconfig), &arguments)?;
+        Ok(Self { _process: process, folder })
+    }
+
+    /// The end of its log.
+    pub fn last_words(&self) -> String {
+        tail(&self.folder.path().join("argocd-application-controller.log"), LAST_LINES)
+    }
+}
+
+/// Argo CD is one program that acts by a variable.
+fn start(
+    home: &PeerHome,
+    role: &str,
+    folder: &Path,
+    kubeconfig: Option<&Path>,
+    arguments: &[String],
+) -> Result<Guarded> {
+    let root = folder.display();
+    let mut all = vec![
+        format!("ARGOCD_BINARY_NAME={role}"),
+        // What a pod would find in its file system.
+        "ARGOCD_FAKE_IN_CLUSTER=true".to_owned(),
+        "ARGOCD_GPG_ENABLED=false".to_owned(),
+        format!("ARGOCD_TLS_DATA_PATH={root}"),
+        format!("ARGOCD_SSH_DATA_PATH={root}"),
+        format!("HOME={root}"),
+        format!("TMPDIR={root}"),
+    ];
+    all.extend(kubeconfig.map(|path| format!("KUBECONFIG={}", path.display())));
+    all.push(home.program("argocd").display().to_string());
+    all.extend_from_slice(arguments);
+    Guarded::start("env".as_ref(), &all, &folder.join(format!("{role}.log")), Some(folder))
+}
+
+fn start_redis(home: &PeerHome, folder: &Path, address: SocketAddr) -> Result<Guarded> {
+    let arguments = [
+        ("--bind", address.ip().to_string()),
+        ("--port", address.port().to_string()),
+        ("--save", String::new()),
+        ("--appendonly", "no".to_owned()),
+        ("--dir", folder.display().to_string()),
+        // It has no password, and only this machine and its pods know the address.
+        ("--protected-mode", "no".to_owned()),
+    ];
+    Guarded::start(&home.program("redis-server"), &flags(&arguments), &folder.join("redis.log"), Some(folder))
+}
+
+fn flags(pairs: &[(&str, String)]) -> Vec<String> {
+    pairs.iter().flat_map(|(name, value)| [(*name).to_owned(), value.clone()]).collect()
+}
+
+/// Waits until somebody listens.
+async fn answers(process: &mut Guarded, address: SocketAddr, log: &PathBuf) -> Result<()> {
+    let deadline = Instant::now() + START_LIMIT;
+    while TcpStream::connect(address).await.is_err() {
+        if !process.running() || Instant::now() > deadline {
+            bail!("nobody answers at {address}\n{}", tail(log, LAST_LINES));
+        }
+        // Another program's readiness can only be asked for, not awaited.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// The settings that Argo CD's programs expect, for `kubectl apply -f`.
+pub fn settings(home: &PeerHome) -> Result<PathBuf> {
+    let folder = home.argo_settings();
+    folder.is_dir().then_some(folder).context("Argo CD's settings are missing: run `make peers`")
+}

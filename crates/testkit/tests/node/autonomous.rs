@@ -1,0 +1,83 @@
+//! The cluster has the truth: one Application there makes others, and the hub shows them all.
+
+use std::net::Ipv4Addr;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use thane_testkit::argo::{Controller, Stores};
+use thane_testkit::fleet::object::{phase, source_uid, text, uid};
+use thane_testkit::fleet::{Mode, Side};
+
+use crate::Stage;
+use crate::pods::Pods;
+use crate::workload::{Sync, application, deployment, project, sync_now};
+
+/// The agent's name.
+const AGENT: &str = "autonomous-one";
+/// One Application that makes the others.
+const ROOT: &str = "root";
+/// Synced by Argo CD, and synced when the hub asks for it.
+const CHILDREN: [(&str, Sync); 2] = [("child-automated", Sync::Automated), ("child-on-request", Sync::OnRequest)];
+
+pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
+    let stores = Stores::start(stage.home, Ipv4Addr::LOCALHOST).await?;
+    let controller = Controller::start(stage.home, stage.fleet.spoke_endpoint(), &stores)?;
+    let argo = (stores, controller);
+    let (hub, spoke) = (stage.fleet.hub(AGENT).await?, stage.fleet.spoke().await?);
+    stage.step("an autonomous agent in a pod", &argo, stage.fleet.deploy_agent(AGENT, Mode::Autonomous)).await?;
+    stage.step("an app of apps", &argo, app_of_apps(stage, &hub, &spoke)).await?;
+    stage.step("a sync from the hub, autonomous", &argo, sync(&hub, &spoke)).await?;
+    stage.step("a deleted app of apps", &argo, delete(&hub, &spoke)).await?;
+    stage.fleet.remove_agent().await
+}
+
+async fn app_of_apps(stage: &Stage<'_>, hub: &Side, spoke: &Side) -> Result<()> {
+    spoke.projects().create(&project()).await?;
+    let url = stage.repository.url();
+    let mut files = Vec::new();
+    for (name, sync) in CHILDREN {
+        files.push(deployment(name, "one"));
+        files.push((format!("{ROOT}/{name}.yaml"), application(name, &url, sync).to_string()));
+    }
+    stage.repository.commit("an app of apps", &files)?;
+    let mut root = application(ROOT, &url, Sync::Automated);
+    root["spec"]["destination"]["namespace"] = json!("argocd");
+    spoke.applications().create(&root).await?;
+    Pods::of(spoke.client(), "child-automated").until_version("one").await?;
+    for name in [ROOT, "child-automated"] {
+        let app = hub.applications().until(name, "synced and healthy", is_well).await?;
+        let truth = spoke.applications().until(name, "there", |_| true).await?;
+        ensure!(source_uid(&app) == uid(&truth), "{app}");
+        ensure!(text(&app, "/spec/project") == format!("{AGENT}-default"), "{app}");
+        ensure!(text(&app, "/spec/destination/name") == AGENT, "{app}");
+    }
+    let waits = |app: &Value| text(app, "/status/sync/status") == "OutOfSync";
+    hub.applications().until("child-on-request", "out of sync", waits).await?;
+    Ok(())
+}
+
+async fn sync(hub: &Side, spoke: &Side) -> Result<()> {
+    hub.applications().patch("child-on-request", &sync_now()).await?;
+    Pods::of(spoke.client(), "child-on-request").until_version("one").await?;
+    let done = |app: &Value| phase(app) == "Succeeded" && is_well(app);
+    hub.applications().until("child-on-request", "synced on request", done).await?;
+    // Its root must not take that for a change of its own.
+    hub.applications().until(ROOT, "synced and healthy", is_well).await?;
+    Ok(())
+}
+
+async fn delete(hub: &Side, spoke: &Side) -> Result<()> {
+    spoke.applications().delete(ROOT).await?;
+    for name in [ROOT, "child-automated", "child-on-request"] {
+        hub.applications().until_gone(name).await?;
+        spoke.applications().until_gone(name).await?;
+    }
+    for (name, _) in CHILDREN {
+        Pods::of(spoke.client(), name).until_gone().await?;
+    }
+    Ok(())
+}
+
+fn is_well(app: &Value) -> bool {
+    text(app, "/status/sync/status") == "Synced" && text(app, "/status/health/status") == "Healthy"
+}

@@ -1,0 +1,144 @@
+//! The hub has the truth, once with the whole of Argo CD beside the agent, once with its stores on the hub's side.
+
+use std::net::Ipv4Addr;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use thane_testkit::argo::{Controller, Stores};
+use thane_testkit::fleet::object::{REFRESH, annotation, phase, source_uid, status_at, text, uid};
+use thane_testkit::fleet::{Mode, Side};
+
+use crate::Stage;
+use crate::pods::Pods;
+use crate::workload::{Sync, application, deployment, endless_hook, project, sync_now};
+
+/// The agent's name.
+const AGENT: &str = "managed-one";
+
+pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
+    let stores = Stores::start(stage.home, Ipv4Addr::LOCALHOST).await?;
+    let controller = Controller::start(stage.home, stage.fleet.spoke_endpoint(), &stores)?;
+    let whole = (stores, controller);
+    let sides = Sides { hub: stage.fleet.hub(AGENT).await?, spoke: stage.fleet.spoke().await? };
+    stage.step("an agent in a pod", &whole, stage.fleet.deploy_agent(AGENT, Mode::Managed)).await?;
+    stage.step("doctor", &whole, healthy(stage)).await?;
+    stage.step("a project goes down", &whole, sides.project()).await?;
+    stage.step("an Application becomes a pod", &whole, sides.create(stage, "guestbook")).await?;
+    stage.step("a commit rolls out", &whole, sides.commit(stage, "guestbook")).await?;
+    stage.step("a sync from the hub", &whole, sides.sync(stage, "on-request")).await?;
+    stage.step("a terminate from the hub", &whole, sides.terminate(stage, "stuck")).await?;
+    for name in ["guestbook", "on-request", "stuck"] {
+        stage.step("a cascading delete", &whole, sides.delete(name)).await?;
+    }
+    drop(whole);
+
+    let stores = Stores::start(stage.home, stage.node.host()).await?;
+    let controller = Controller::start(stage.home, stage.fleet.spoke_endpoint(), &stores)?;
+    let shared = (stores, controller);
+    stage.step("with shared stores: create", &shared, sides.create(stage, "shared")).await?;
+    stage.step("with shared stores: commit", &shared, sides.commit(stage, "shared")).await?;
+    stage.step("with shared stores: sync", &shared, sides.sync(stage, "shared-on-request")).await?;
+    stage.step("with shared stores: terminate", &shared, sides.terminate(stage, "shared-stuck")).await?;
+    for name in ["shared", "shared-on-request", "shared-stuck"] {
+        stage.step("with shared stores: cascading delete", &shared, sides.delete(name)).await?;
+    }
+    sides.hub.projects().delete("default").await?;
+    sides.spoke.projects().until_gone("default").await?;
+    stage.fleet.remove_agent().await
+}
+
+async fn healthy(stage: &Stage<'_>) -> Result<()> {
+    stage.fleet.doctor().await?;
+    Ok(())
+}
+
+/// The two APIs.
+struct Sides {
+    hub: Side,
+    spoke: Side,
+}
+
+/// Synced and healthy at a commit.
+fn settled(commit: &str) -> impl Fn(&Value) -> bool {
+    move |app| {
+        text(app, "/status/sync/status") == "Synced"
+            && text(app, "/status/health/status") == "Healthy"
+            && status_at(app, commit)
+    }
+}
+
+impl Sides {
+    fn pods(&self, application: &str) -> Pods {
+        Pods::of(self.spoke.client(), application)
+    }
+
+    async fn project(&self) -> Result<()> {
+        let made = self.hub.projects().create(&project()).await?;
+        self.spoke.projects().until("default", "a copy", |copy| source_uid(copy) == uid(&made)).await?;
+        Ok(())
+    }
+
+    /// Makes an Application on the hub; its namespace there is the agent's.
+    async fn make(&self, stage: &Stage<'_>, name: &str, sync: Sync) -> Result<()> {
+        let mut wanted = application(name, &stage.repository.url(), sync);
+        wanted["metadata"]["namespace"] = json!(AGENT);
+        self.hub.applications().create(&wanted).await?;
+        Ok(())
+    }
+
+    async fn create(&self, stage: &Stage<'_>, name: &str) -> Result<()> {
+        let commit = stage.repository.commit("first", &[deployment(name, "one")])?;
+        self.make(stage, name, Sync::Automated).await?;
+        self.pods(name).until_version("one").await?;
+        self.hub.applications().until(name, "synced and healthy", settled(&commit)).await?;
+        Ok(())
+    }
+
+    /// Argo CD asks git every two minutes; nobody waits that long who can ask for a refresh.
+    async fn commit(&self, stage: &Stage<'_>, name: &str) -> Result<()> {
+        let commit = stage.repository.commit("second", &[deployment(name, "two")])?;
+        let refresh = json!({"metadata": {"annotations": {REFRESH: "normal"}}});
+        self.hub.applications().patch(name, &refresh).await?;
+        self.pods(name).until_version("two").await?;
+        let refreshed = |app: &Value| settled(&commit)(app) && annotation(app, REFRESH).is_none();
+        self.hub.applications().until(name, "at the new commit", refreshed).await?;
+        Ok(())
+    }
+
+    async fn sync(&self, stage: &Stage<'_>, name: &str) -> Result<()> {
+        let commit = stage.repository.commit("on request", &[deployment(name, "one")])?;
+        self.make(stage, name, Sync::OnRequest).await?;
+        let missing = |app: &Value| text(app, "/status/sync/status") == "OutOfSync";
+        self.hub.applications().until(name, "out of sync", missing).await?;
+        self.hub.applications().patch(name, &sync_now()).await?;
+        self.pods(name).until_version("one").await?;
+        let done = |app: &Value| phase(app) == "Succeeded" && settled(&commit)(app);
+        let app = self.hub.applications().until(name, "synced on request", done).await?;
+        ensure!(text(&app, "/status/operationState/operation/initiatedBy/username") == "admin", "{app}");
+        ensure!(app.get("operation").is_none(), "{app}");
+        Ok(())
+    }
+
+    async fn terminate(&self, stage: &Stage<'_>, name: &str) -> Result<()> {
+        stage.repository.commit("stuck", &[deployment(name, "one"), endless_hook(name)])?;
+        self.make(stage, name, Sync::OnRequest).await?;
+        let compared = |app: &Value| !text(app, "/status/sync/status").is_empty();
+        self.hub.applications().until(name, "compared", compared).await?;
+        self.hub.applications().patch(name, &sync_now()).await?;
+        self.pods(name).until_one().await?;
+        self.hub.applications().until(name, "running", |app| phase(app) == "Running").await?;
+        // Argo CD's API server asks for an end by the phase.
+        let end = json!({"status": {"operationState": {"phase": "Terminating"}}});
+        self.hub.applications().patch(name, &end).await?;
+        let app = self.hub.applications().until(name, "terminated", |app| phase(app) == "Failed").await?;
+        ensure!(text(&app, "/status/operationState/message").contains("terminated"), "{app}");
+        self.pods(name).until_gone().await
+    }
+
+    async fn delete(&self, name: &str) -> Result<()> {
+        self.hub.applications().delete(name).await?;
+        self.hub.applications().until_gone(name).await?;
+        self.spoke.applications().until_gone(name).await?;
+        self.pods(name).until_gone().await
+    }
+}
