@@ -83,7 +83,8 @@ pub(crate) fn project() -> Value {
     })
 }
 
-/// A request to sync, as Argo CD's API server writes it.
+/// A request to sync, as Argo CD's API server writes it: with the options of the policy.
 pub(crate) fn sync_now() -> Value {
-    json!({"operation": {"initiatedBy": {"username": "admin"}, "sync": {"syncStrategy": {"hook": {}}}}})
+    let sync = json!({"syncStrategy": {"hook": {}}, "syncOptions": ["CreateNamespace=true"]});
+    json!({"operation": {"initiatedBy": {"username": "admin"}, "sync": sync}})
 }
