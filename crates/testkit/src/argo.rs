@@ -56,22 +56,19 @@ impl Stores {
         answers(&mut process, repository, &folder.path().join("argocd-repo-server.log")).await?;
         Ok(Self { repository, redis, _repository_server: process, _redis: redis_process, folder })
     }
-
-    /// The end of the repository server's log.
-    pub fn last_words(&self) -> String {
-        tail(&self.folder.path().join("argocd-repo-server.log"), LAST_LINES)
-    }
 }
 
-/// The application controller of a cluster; dropping it ends it.
-pub struct Controller {
-    _process: Guarded,
+/// The application controller of a cluster with its stores, which may be somebody else's; dropping it ends all of them.
+pub struct Argo {
+    // Dropped in this order: nobody misses what it stands on.
+    _controller: Guarded,
+    stores: Stores,
     folder: TempDir,
 }
 
-impl Controller {
-    /// Starts it for a cluster, with stores that may be somebody else's.
-    pub fn start(home: &PeerHome, cluster: &Endpoint, stores: &Stores) -> Result<Self> {
+impl Argo {
+    /// Starts the controller of a cluster; its stores run already.
+    pub fn start(home: &PeerHome, cluster: &Endpoint, stores: Stores) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-argo-controller-").tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, cluster.kubeconfig(NAMESPACE)?)?;
@@ -86,13 +83,14 @@ impl Controller {
         ];
         let mut arguments = flags(&arguments);
         arguments.push("--repo-server-plaintext".to_owned());
-        let process = start(home, "argocd-application-controller", folder.path(), Some(&kubeconfig), &arguments)?;
-        Ok(Self { _process: process, folder })
+        let controller = start(home, "argocd-application-controller", folder.path(), Some(&kubeconfig), &arguments)?;
+        Ok(Self { _controller: controller, stores, folder })
     }
 
-    /// The end of its log.
+    /// The ends of the controller's and the repository server's logs.
     pub fn last_words(&self) -> String {
-        tail(&self.folder.path().join("argocd-application-controller.log"), LAST_LINES)
+        let stores = tail(&self.stores.folder.path().join("argocd-repo-server.log"), LAST_LINES);
+        stores + &tail(&self.folder.path().join("argocd-application-controller.log"), LAST_LINES)
     }
 }
 

@@ -9,14 +9,14 @@ mod manifest;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::argo;
 use crate::endpoint::{Endpoint, kubeconfig};
-use crate::fleet::api::define;
-use crate::fleet::{Mode, Side};
-use crate::peer::{Absence, EmbeddedApi, Node, PeerHome};
+use crate::fleet::api::{FleetApi, define};
+use crate::fleet::{ApiKind, Mode, Side};
+use crate::peer::{Absence, Node, PeerHome};
 use command::Tool;
 
 /// Where hub and agent are, each on its API.
@@ -50,7 +50,7 @@ impl Programs {
 /// A hub in a pod, and what an agent needs to join it; dropping it ends the hub's API.
 pub struct Deployed<'a> {
     node: &'a Node,
-    api: EmbeddedApi,
+    api: FleetApi,
     hub: Tool,
     spoke: Tool,
     thane: Tool,
@@ -62,9 +62,9 @@ pub struct Deployed<'a> {
 
 impl<'a> Deployed<'a> {
     /// Gives both APIs Argo CD's kinds and settings, makes the hub's secrets and deploys the hub.
-    pub async fn start(home: &PeerHome, node: &'a Node, programs: &Programs) -> Result<Self> {
+    pub async fn start(home: &PeerHome, node: &'a Node, programs: &Programs, kind: ApiKind) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-deployed-").tempdir()?;
-        let api = EmbeddedApi::start_at(node.host()).await?;
+        let api = FleetApi::start_at(home, kind, node.host()).await?;
         let file = folder.path().join("kubeconfig");
         std::fs::write(&file, kubeconfig(&[("hub", api.endpoint()), ("spoke", node.api().endpoint())], NAMESPACE)?)?;
         let given = format!("--kubeconfig={}", file.display());
@@ -76,9 +76,7 @@ impl<'a> Deployed<'a> {
         let (hub, spoke) = (kubectl("hub"), kubectl("spoke"));
         let connection = [given.clone(), "--context=hub".to_owned()];
         let mut made = Self { node, api, hub, spoke, thane, connection, address: String::new(), _folder: folder };
-        for client in [made.api.client().await?, node.api().client().await?] {
-            define(&client, &home.definitions("argo-cd")).await?;
-        }
+        define(&node.api().client().await?, &home.definitions("argo-cd")).await?;
         for (side, tool) in [("hub", &made.hub), ("agent", &made.spoke)] {
             tool.run(&["apply", "-f", &deploy(&format!("{side}/00-namespace.yaml"))]).await?;
             let settings = argo::settings(home)?.display().to_string();
@@ -101,7 +99,7 @@ impl<'a> Deployed<'a> {
         self.thane_run(&["pki", "issue", "principal", "--san", &self.address]).await?;
         self.thane_run(&["jwt", "create-key"]).await?;
         // On the node's cluster it may do nothing; what it may do is said by the token for its own API.
-        self.spoke.run(&["--namespace", NAMESPACE, "create", "serviceaccount", "thane-hub"]).await?;
+        self.spoke.run_with(&["apply", "-f", "-"], &manifest::nobody(NAMESPACE)).await?;
         let token = ["--namespace", NAMESPACE, "create", "token", "thane-hub", "--duration=1h"];
         let token = self.hub.run(&token).await?;
         let endpoint = self.api.endpoint();
@@ -121,12 +119,34 @@ impl<'a> Deployed<'a> {
             for file in ["20-rights", "30-agent", "40-network"] {
                 self.spoke.run(&["apply", "-f", &deploy(&format!("agent/{file}.yaml"))]).await?;
             }
-            self.rolled_out("thane-agent").await
+            self.rolled_out("thane-agent").await?;
+            let (agent, connected) = (format!("agents.thane.dev/{name}"), "--for=jsonpath={.status.connected}=true");
+            self.hub.run(&["wait", &agent, connected, ROLLOUT]).await
         };
         match deployed.await {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) => Err(error.context(self.last_words().await)),
         }
+    }
+
+    /// Replaces the pods of hub and agent, one after the other, as a new version would.
+    pub async fn restart(&self) -> Result<()> {
+        for name in ["thane-hub", "thane-agent"] {
+            self.spoke.run(&["--namespace", NAMESPACE, "rollout", "restart", &format!("deployment/{name}")]).await?;
+            self.rolled_out(name).await?;
+        }
+        self.rolled_out("thane-agent").await
+    }
+
+    /// Fails if hub or agent had reason to complain.
+    pub async fn quiet(&self) -> Result<()> {
+        for name in ["thane-hub", "thane-agent"] {
+            let log = self.spoke.run(&["--namespace", NAMESPACE, "logs", &format!("deployment/{name}")]).await?;
+            let loud: Vec<&str> =
+                log.lines().filter(|line| [r#""WARN""#, r#""ERROR""#].iter().any(|it| line.contains(it))).collect();
+            ensure!(loud.is_empty(), "{name} complains: {}", loud.join("\n"));
+        }
+        Ok(())
     }
 
     /// Takes the agent away, with its certificate; its Applications stay.
@@ -138,9 +158,10 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
-    /// What `thane doctor` says about the pair; fails if something is wrong.
-    pub async fn doctor(&self) -> Result<String> {
-        self.thane_run(&["doctor", "--agent-context=spoke"]).await
+    /// Has `thane doctor` look at the pair; fails if something is wrong.
+    pub async fn doctor(&self) -> Result<()> {
+        self.thane_run(&["doctor", "--agent-context=spoke"]).await?;
+        Ok(())
     }
 
     /// The hub's API as its users see it, with the Applications of an agent.
@@ -173,8 +194,10 @@ impl<'a> Deployed<'a> {
         text
     }
 
-    /// Ends the hub's API; fails if something of it had failed unseen.
+    /// Takes the hub away and ends its API; fails if something of that had failed unseen.
     pub async fn stop(self) -> Result<()> {
+        let file = deploy("hub/30-hub.yaml");
+        self.spoke.run(&["delete", "--wait", "--cascade=foreground", "-f", &file]).await?;
         self.api.stop().await
     }
 

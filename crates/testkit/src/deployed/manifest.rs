@@ -25,6 +25,12 @@ pub(super) fn account(namespace: &str, token: &str, ca: &str) -> String {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}).to_string()
 }
 
+/// The hub's service account without any rights, where its pod is.
+pub(super) fn nobody(namespace: &str) -> String {
+    let metadata = json!({"name": "thane-hub", "namespace": namespace});
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}).to_string()
+}
+
 /// A Deployment whose pods believe to be in the cluster of the API at `address`.
 pub(super) fn elsewhere(file: &Path, address: &str) -> Result<String> {
     let mut deployment = read(file)?;

@@ -5,6 +5,7 @@ mod sweep;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -57,7 +58,16 @@ impl Node {
         if !rustix::process::geteuid().is_root() {
             return Err(Absence::because("a node takes root".to_owned()));
         }
-        Ok(())
+        let mut namespaces = Command::new("unshare");
+        namespaces.args(["--net", "--mount", "--pid", "--fork", "ip", "link", "add", "pods", "type", "bridge"]);
+        match namespaces.output() {
+            Ok(made) if made.status.success() => Ok(()),
+            Ok(made) => {
+                let why = String::from_utf8_lossy(&made.stderr).trim().to_owned();
+                Err(Absence::because(format!("namespaces and bridges are not to be had here: {why}")))
+            }
+            Err(error) => Err(Absence::because(format!("unshare: {error}"))),
+        }
     }
 
     /// Starts it with these image archives, after any other run on this machine; what a killed run left is removed.

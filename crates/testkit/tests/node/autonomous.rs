@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use thane_testkit::argo::{Controller, Stores};
 use thane_testkit::fleet::object::{phase, source_uid, text, uid};
 use thane_testkit::fleet::{Mode, Side};
 
@@ -20,14 +19,13 @@ const ROOT: &str = "root";
 const CHILDREN: [(&str, Sync); 2] = [("child-automated", Sync::Automated), ("child-on-request", Sync::OnRequest)];
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
-    let stores = Stores::start(stage.home, Ipv4Addr::LOCALHOST).await?;
-    let controller = Controller::start(stage.home, stage.fleet.spoke_endpoint(), &stores)?;
-    let argo = (stores, controller);
+    let argo = stage.argo(Ipv4Addr::LOCALHOST).await?;
     let (hub, spoke) = (stage.fleet.hub(AGENT).await?, stage.fleet.spoke().await?);
     stage.step("an autonomous agent in a pod", &argo, stage.fleet.deploy_agent(AGENT, Mode::Autonomous)).await?;
     stage.step("an app of apps", &argo, app_of_apps(stage, &hub, &spoke)).await?;
     stage.step("a sync from the hub, autonomous", &argo, sync(&hub, &spoke)).await?;
     stage.step("a deleted app of apps", &argo, delete(&hub, &spoke)).await?;
+    stage.step("nobody complains, autonomous", &argo, stage.fleet.quiet()).await?;
     stage.fleet.remove_agent().await
 }
 

@@ -8,11 +8,13 @@ mod managed;
 mod pods;
 mod workload;
 
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use anyhow::Result;
-use thane_testkit::argo::{self, Controller, Repository, Stores};
+use thane_testkit::argo::{self, Argo, Repository, Stores};
 use thane_testkit::deployed::{Deployed, Programs};
+use thane_testkit::fleet::ApiKind;
 use thane_testkit::peer::{Absence, Node, PeerHome};
 
 /// What every scenario stands on.
@@ -23,14 +25,22 @@ struct Stage<'a> {
     repository: Repository,
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    async fn set(home: &'a PeerHome, node: &'a Node, programs: &Programs, kind: ApiKind) -> Result<Self> {
+        let started = Instant::now();
+        let fleet = Deployed::start(home, node, programs, kind).await?;
+        eprintln!("ok {:5.1} s a hub in a pod, its API {kind:?}", started.elapsed().as_secs_f32());
+        Ok(Self { home, node, fleet, repository: Repository::create()? })
+    }
+
+    /// Starts Argo CD for the node's cluster, its stores at an address of the machine.
+    async fn argo(&self, stores: Ipv4Addr) -> Result<Argo> {
+        let stores = Stores::start(self.home, stores).await?;
+        Argo::start(self.home, self.fleet.spoke_endpoint(), stores)
+    }
+
     /// Runs one step and says how it went; a step that fails says what everybody has to say.
-    async fn step(
-        &self,
-        what: &str,
-        argo: &(Stores, Controller),
-        step: impl Future<Output = Result<()>>,
-    ) -> Result<()> {
+    async fn step(&self, what: &str, argo: &Argo, step: impl Future<Output = Result<()>>) -> Result<()> {
         let started = Instant::now();
         let outcome = step.await;
         let seconds = started.elapsed().as_secs_f32();
@@ -40,7 +50,7 @@ impl Stage<'_> {
                 Ok(())
             }
             Err(error) => {
-                let words = [self.fleet.last_words().await, argo.0.last_words(), argo.1.last_words()].concat();
+                let words = self.fleet.last_words().await + &argo.last_words();
                 Err(error.context(format!("{words}\nFAILED {seconds:5.1} s {what}")))
             }
         }
@@ -73,11 +83,11 @@ fn programs(home: &PeerHome) -> Result<Programs, Absence> {
 }
 
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
-    let started = Instant::now();
-    let fleet = Deployed::start(home, node, programs).await?;
-    eprintln!("ok {:5.1} s a hub in a pod", started.elapsed().as_secs_f32());
-    let stage = Stage { home, node, fleet, repository: Repository::create()? };
+    let stage = Stage::set(home, node, programs, ApiKind::Thane).await?;
     managed::run(&stage).await?;
+    stage.fleet.stop().await?;
+    // The same hub elsewhere: its rights have to do on the real thing, too.
+    let stage = Stage::set(home, node, programs, ApiKind::Kubernetes).await?;
     autonomous::run(&stage).await?;
     stage.fleet.stop().await
 }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use thane_testkit::argo::{Controller, Stores};
+use thane_testkit::argo::Argo;
 use thane_testkit::fleet::object::{REFRESH, annotation, phase, source_uid, status_at, text, uid};
 use thane_testkit::fleet::{Mode, Side};
 
@@ -16,40 +16,21 @@ use crate::workload::{Sync, application, deployment, endless_hook, project, sync
 const AGENT: &str = "managed-one";
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
-    let stores = Stores::start(stage.home, Ipv4Addr::LOCALHOST).await?;
-    let controller = Controller::start(stage.home, stage.fleet.spoke_endpoint(), &stores)?;
-    let whole = (stores, controller);
     let sides = Sides { hub: stage.fleet.hub(AGENT).await?, spoke: stage.fleet.spoke().await? };
+    let whole = stage.argo(Ipv4Addr::LOCALHOST).await?;
     stage.step("an agent in a pod", &whole, stage.fleet.deploy_agent(AGENT, Mode::Managed)).await?;
-    stage.step("doctor", &whole, healthy(stage)).await?;
+    stage.step("doctor", &whole, stage.fleet.doctor()).await?;
     stage.step("a project goes down", &whole, sides.project()).await?;
-    stage.step("an Application becomes a pod", &whole, sides.create(stage, "guestbook")).await?;
-    stage.step("a commit rolls out", &whole, sides.commit(stage, "guestbook")).await?;
-    stage.step("a sync from the hub", &whole, sides.sync(stage, "on-request")).await?;
-    stage.step("a terminate from the hub", &whole, sides.terminate(stage, "stuck")).await?;
-    for name in ["guestbook", "on-request", "stuck"] {
-        stage.step("a cascading delete", &whole, sides.delete(name)).await?;
-    }
+    sides.scenario(stage, &whole, "whole").await?;
     drop(whole);
 
-    let stores = Stores::start(stage.home, stage.node.host()).await?;
-    let controller = Controller::start(stage.home, stage.fleet.spoke_endpoint(), &stores)?;
-    let shared = (stores, controller);
-    stage.step("with shared stores: create", &shared, sides.create(stage, "shared")).await?;
-    stage.step("with shared stores: commit", &shared, sides.commit(stage, "shared")).await?;
-    stage.step("with shared stores: sync", &shared, sides.sync(stage, "shared-on-request")).await?;
-    stage.step("with shared stores: terminate", &shared, sides.terminate(stage, "shared-stuck")).await?;
-    for name in ["shared", "shared-on-request", "shared-stuck"] {
-        stage.step("with shared stores: cascading delete", &shared, sides.delete(name)).await?;
-    }
+    let shared = stage.argo(stage.node.host()).await?;
+    sides.scenario(stage, &shared, "shared").await?;
+    stage.step("nobody complains", &shared, stage.fleet.quiet()).await?;
+    stage.step("new pods of hub and agent", &shared, sides.restart(stage, "restarted")).await?;
     sides.hub.projects().delete("default").await?;
     sides.spoke.projects().until_gone("default").await?;
     stage.fleet.remove_agent().await
-}
-
-async fn healthy(stage: &Stage<'_>) -> Result<()> {
-    stage.fleet.doctor().await?;
-    Ok(())
 }
 
 /// The two APIs.
@@ -70,6 +51,27 @@ fn settled(commit: &str) -> impl Fn(&Value) -> bool {
 impl Sides {
     fn pods(&self, application: &str) -> Pods {
         Pods::of(self.spoke.client(), application)
+    }
+
+    /// Three Applications from their creation to their end.
+    async fn scenario(&self, stage: &Stage<'_>, argo: &Argo, prefix: &str) -> Result<()> {
+        let [first, second, third] = ["guestbook", "on-request", "stuck"].map(|name| format!("{prefix}-{name}"));
+        stage.step(&format!("{first} becomes a pod"), argo, self.create(stage, &first)).await?;
+        stage.step(&format!("a commit rolls out for {first}"), argo, self.commit(stage, &first, "two")).await?;
+        stage.step(&format!("the hub syncs {second}"), argo, self.sync(stage, &second)).await?;
+        stage.step(&format!("the hub terminates {third}"), argo, self.terminate(stage, &third)).await?;
+        for name in [first, second, third] {
+            stage.step(&format!("a cascading delete of {name}"), argo, self.delete(&name)).await?;
+        }
+        Ok(())
+    }
+
+    /// Hub and agent are replaced while an Application runs, and are in step afterwards.
+    async fn restart(&self, stage: &Stage<'_>, name: &str) -> Result<()> {
+        self.create(stage, name).await?;
+        stage.fleet.restart().await?;
+        self.commit(stage, name, "two").await?;
+        self.delete(name).await
     }
 
     async fn project(&self) -> Result<()> {
@@ -95,11 +97,11 @@ impl Sides {
     }
 
     /// Argo CD asks git every two minutes; nobody waits that long who can ask for a refresh.
-    async fn commit(&self, stage: &Stage<'_>, name: &str) -> Result<()> {
-        let commit = stage.repository.commit("second", &[deployment(name, "two")])?;
+    async fn commit(&self, stage: &Stage<'_>, name: &str, version: &str) -> Result<()> {
+        let commit = stage.repository.commit(version, &[deployment(name, version)])?;
         let refresh = json!({"metadata": {"annotations": {REFRESH: "normal"}}});
         self.hub.applications().patch(name, &refresh).await?;
-        self.pods(name).until_version("two").await?;
+        self.pods(name).until_version(version).await?;
         let refreshed = |app: &Value| settled(&commit)(app) && annotation(app, REFRESH).is_none();
         self.hub.applications().until(name, "at the new commit", refreshed).await?;
         Ok(())
