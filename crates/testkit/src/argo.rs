@@ -137,7 +137,7 @@ fn flags(pairs: &[(&str, String)]) -> Vec<String> {
 }
 
 /// Waits until somebody listens.
-async fn answers(process: &mut Guarded, address: SocketAddr, log: &PathBuf) -> Result<()> {
+async fn answers(process: &mut Guarded, address: SocketAddr, log: &Path) -> Result<()> {
     let deadline = Instant::now() + START_LIMIT;
     while TcpStream::connect(address).await.is_err() {
         if !process.running() || Instant::now() > deadline {
@@ -151,6 +151,6 @@ async fn answers(process: &mut Guarded, address: SocketAddr, log: &PathBuf) -> R
 
 /// The settings that Argo CD's programs expect, for `kubectl apply -f`.
 pub fn settings(home: &PeerHome) -> Result<PathBuf> {
-    let folder = home.argo_settings();
+    let folder = home.manifests("argo-cd");
     folder.is_dir().then_some(folder).context("Argo CD's settings are missing: run `make peers`")
 }

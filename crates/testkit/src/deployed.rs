@@ -1,15 +1,18 @@
-//! Hub and agent as users deploy them: the image of `make image` and the manifests of `deploy/`, in pods on a node.
+//! Hub and agent as users deploy them: the image of `make image` and the manifests of `deploy/` or of argocd-agent, in pods on
+//! a node.
 //!
 //! The hub's API is another than the node's: its pod is told so where a pod of that API's own cluster would find it, with
 //! a token that has the rights of `deploy/hub` there and none on the node's cluster. The agent is a pod of its own cluster.
 
 mod command;
 mod manifest;
+mod style;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::argo;
@@ -18,6 +21,8 @@ use crate::fleet::api::{FleetApi, define};
 use crate::fleet::{ApiKind, Mode, Side};
 use crate::peer::{Absence, Node, PeerHome};
 use command::Tool;
+pub use style::Style;
+use style::{Files, deploy};
 
 /// Where hub and agent are, each on its API.
 const NAMESPACE: &str = "argocd";
@@ -50,19 +55,28 @@ impl Programs {
 /// A hub in a pod, and what an agent needs to join it; dropping it ends the hub's API.
 pub struct Deployed<'a> {
     node: &'a Node,
+    style: Style,
     api: FleetApi,
     hub: Tool,
     spoke: Tool,
     thane: Tool,
     /// Our commands take it after what is to be done.
     connection: [String; 2],
+    hub_files: Files,
+    agent_files: Files,
     address: String,
     _folder: TempDir,
 }
 
 impl<'a> Deployed<'a> {
     /// Gives both APIs Argo CD's kinds and settings, makes the hub's secrets and deploys the hub.
-    pub async fn start(home: &PeerHome, node: &'a Node, programs: &Programs, kind: ApiKind) -> Result<Self> {
+    pub async fn start(
+        home: &PeerHome,
+        node: &'a Node,
+        programs: &Programs,
+        kind: ApiKind,
+        style: Style,
+    ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-deployed-").tempdir()?;
         let api = FleetApi::start_at(home, kind, node.host()).await?;
         let file = folder.path().join("kubeconfig");
@@ -72,15 +86,23 @@ impl<'a> Deployed<'a> {
             program: home.program("kubectl"),
             always: vec![given.clone(), format!("--context={context}")],
         };
-        let thane = Tool { program: programs.program.clone(), always: Vec::new() };
-        let (hub, spoke) = (kubectl("hub"), kubectl("spoke"));
-        let connection = [given.clone(), "--context=hub".to_owned()];
-        let mut made = Self { node, api, hub, spoke, thane, connection, address: String::new(), _folder: folder };
+        let mut made = Self {
+            node,
+            style,
+            api,
+            hub: kubectl("hub"),
+            spoke: kubectl("spoke"),
+            thane: Tool { program: programs.program.clone(), always: Vec::new() },
+            connection: [given.clone(), "--context=hub".to_owned()],
+            hub_files: style.hub(home)?,
+            agent_files: style.agent(home)?,
+            address: String::new(),
+            _folder: folder,
+        };
         define(&node.api().client().await?, &home.definitions("argo-cd")).await?;
-        for (side, tool) in [("hub", &made.hub), ("agent", &made.spoke)] {
-            tool.run(&["apply", "-f", &deploy(&format!("{side}/00-namespace.yaml"))]).await?;
-            let settings = argo::settings(home)?.display().to_string();
-            tool.run(&["apply", "--namespace", NAMESPACE, "-f", &settings]).await?;
+        for (role, tool) in [("hub", &made.hub), ("agent", &made.spoke)] {
+            tool.apply(&deploy(role, &["00-namespace"])).await?;
+            tool.apply(&[argo::settings(home)?]).await?;
         }
         match made.deploy_hub().await {
             Ok(()) => Ok(made),
@@ -89,72 +111,101 @@ impl<'a> Deployed<'a> {
     }
 
     async fn deploy_hub(&mut self) -> Result<()> {
-        for file in ["10-definition", "20-rights"] {
-            self.hub.run(&["apply", "-f", &deploy(&format!("hub/{file}.yaml"))]).await?;
-        }
-        self.spoke.run(&["apply", "-f", &deploy("hub/40-network.yaml")]).await?;
-        let of_service = ["--namespace", NAMESPACE, "get", "service", "thane-hub", "-o", "jsonpath={.spec.clusterIP}"];
-        self.address = self.spoke.run(&of_service).await?;
+        let files = &self.hub_files;
+        self.hub.apply(&files.rights).await?;
+        self.spoke.apply(&files.services).await?;
+        self.address = self.spoke.run(&["get", "service", files.name, "-o", "jsonpath={.spec.clusterIP}"]).await?;
         self.thane_run(&["pki", "init"]).await?;
         self.thane_run(&["pki", "issue", "principal", "--san", &self.address]).await?;
         self.thane_run(&["jwt", "create-key"]).await?;
         // On the node's cluster it may do nothing; what it may do is said by the token for its own API.
-        self.spoke.run_with(&["apply", "-f", "-"], &manifest::nobody(NAMESPACE)).await?;
-        let token = ["--namespace", NAMESPACE, "create", "token", "thane-hub", "--duration=1h"];
-        let token = self.hub.run(&token).await?;
+        self.spoke.apply_text(&manifest::nobody(files.name)).await?;
+        let token = self.hub.run(&["create", "token", files.name, "--duration=1h"]).await?;
         let endpoint = self.api.endpoint();
-        let account = manifest::account(NAMESPACE, token.trim(), &endpoint.ca);
-        self.spoke.run_with(&["apply", "-f", "-"], &account).await?;
-        let deployment = manifest::elsewhere(Path::new(&deploy("hub/30-hub.yaml")), &endpoint.address)?;
-        self.spoke.run_with(&["apply", "-f", "-"], &deployment).await?;
-        self.rolled_out("thane-hub").await
+        self.spoke.apply_text(&manifest::account(NAMESPACE, token.trim(), &endpoint.ca)).await?;
+        if self.style == Style::Upstream {
+            self.spoke.apply_text(&manifest::redis_password()).await?;
+            self.upstream_settings(Mode::Managed).await?;
+        }
+        let mut deployment = self.deployment(&files.deployment)?;
+        manifest::elsewhere(&mut deployment, &endpoint.address)?;
+        self.spoke.apply_text(&deployment.to_string()).await?;
+        self.rolled_out(files.name).await
     }
 
     /// Registers an agent, deploys it on the node's cluster and waits until it is connected.
     pub async fn deploy_agent(&self, name: &str, mode: Mode) -> Result<()> {
-        let deployed = async {
-            self.thane_run(&["agents", "create", name, "--agent-context=spoke"]).await?;
-            let settings = manifest::settings(Path::new(&deploy("agent/10-settings.yaml")), &self.address, mode)?;
-            self.spoke.run_with(&["apply", "-f", "-"], &settings).await?;
-            for file in ["20-rights", "30-agent", "40-network"] {
-                self.spoke.run(&["apply", "-f", &deploy(&format!("agent/{file}.yaml"))]).await?;
-            }
-            self.rolled_out("thane-agent").await?;
-            let (agent, connected) = (format!("agents.thane.dev/{name}"), "--for=jsonpath={.status.connected}=true");
-            self.hub.run(&["wait", &agent, connected, ROLLOUT]).await
-        };
-        match deployed.await {
-            Ok(_) => Ok(()),
+        match self.try_deploy_agent(name, mode).await {
+            Ok(()) => Ok(()),
             Err(error) => Err(error.context(self.last_words().await)),
+        }
+    }
+
+    async fn try_deploy_agent(&self, name: &str, mode: Mode) -> Result<()> {
+        let files = &self.agent_files;
+        self.thane_run(&["agents", "create", name, "--agent-context=spoke"]).await?;
+        match self.style {
+            Style::Ours => {
+                self.spoke.apply_text(&manifest::settings(&files.settings, &self.address, mode)?).await?;
+            }
+            Style::Upstream => self.upstream_settings(mode).await?,
+        }
+        self.spoke.apply(&files.rights).await?;
+        self.spoke.apply(&files.services).await?;
+        self.spoke.apply_text(&self.deployment(&files.deployment)?.to_string()).await?;
+        self.rolled_out(files.name).await?;
+        if self.style == Style::Ours {
+            let connected = "--for=jsonpath={.status.connected}=true";
+            self.hub.run(&["wait", &format!("agents.thane.dev/{name}"), connected, ROLLOUT]).await?;
+        }
+        Ok(())
+    }
+
+    async fn upstream_settings(&self, mode: Mode) -> Result<()> {
+        let (hub, agent) = (&self.hub_files.settings, &self.agent_files.settings);
+        self.spoke.apply_text(&manifest::upstream_settings(hub, agent, &self.address, mode)?).await
+    }
+
+    /// Ours is as it is; another is switched to us.
+    fn deployment(&self, file: &Path) -> Result<Value> {
+        match self.style {
+            Style::Ours => manifest::read(file),
+            Style::Upstream => manifest::switched(file, concat!("localhost/thane:", env!("CARGO_PKG_VERSION"))),
         }
     }
 
     /// Replaces the pods of hub and agent, one after the other, as a new version would.
     pub async fn restart(&self) -> Result<()> {
-        for name in ["thane-hub", "thane-agent"] {
-            self.spoke.run(&["--namespace", NAMESPACE, "rollout", "restart", &format!("deployment/{name}")]).await?;
-            self.rolled_out(name).await?;
+        for files in [&self.hub_files, &self.agent_files] {
+            self.spoke.run(&["rollout", "restart", &format!("deployment/{}", files.name)]).await?;
+            self.rolled_out(files.name).await?;
         }
-        self.rolled_out("thane-agent").await
+        Ok(())
     }
 
     /// Fails if hub or agent had reason to complain.
     pub async fn quiet(&self) -> Result<()> {
-        for name in ["thane-hub", "thane-agent"] {
-            let log = self.spoke.run(&["--namespace", NAMESPACE, "logs", &format!("deployment/{name}")]).await?;
-            let loud: Vec<&str> =
-                log.lines().filter(|line| [r#""WARN""#, r#""ERROR""#].iter().any(|it| line.contains(it))).collect();
-            ensure!(loud.is_empty(), "{name} complains: {}", loud.join("\n"));
+        for files in [&self.hub_files, &self.agent_files] {
+            let log = self.spoke.run(&["logs", &format!("deployment/{}", files.name)]).await?;
+            // What of another's settings has no effect is said once, and is no complaint.
+            let is_told = |line: &str| self.style == Style::Upstream && line.contains("of no effect here");
+            let is_loud = |line: &&str| ["WARN", "ERROR"].iter().any(|level| line.contains(level)) && !is_told(line);
+            let loud: Vec<&str> = log.lines().filter(is_loud).collect();
+            ensure!(loud.is_empty(), "{} complains: {}", files.name, loud.join("\n"));
         }
         Ok(())
     }
 
     /// Takes the agent away, with its certificate; its Applications stay.
     pub async fn remove_agent(&self) -> Result<()> {
-        let file = deploy("agent/30-agent.yaml");
-        self.spoke.run(&["delete", "--wait", "--cascade=foreground", "-f", &file]).await?;
-        let secrets = ["--namespace", NAMESPACE, "delete", "secret", "argocd-agent-client-tls", "argocd-agent-ca"];
-        self.spoke.run(&secrets).await?;
+        self.remove(&self.agent_files).await?;
+        self.spoke.run(&["delete", "secret", "argocd-agent-client-tls", "argocd-agent-ca"]).await?;
+        Ok(())
+    }
+
+    async fn remove(&self, files: &Files) -> Result<()> {
+        let target = format!("deployment/{}", files.name);
+        self.spoke.run(&["delete", "--wait", "--cascade=foreground", &target]).await?;
         Ok(())
     }
 
@@ -184,9 +235,9 @@ impl<'a> Deployed<'a> {
         let mut text = String::new();
         for arguments in [
             ["get", "pods,deployments,services", "--all-namespaces", "--output=wide"].as_slice(),
-            &["--namespace", NAMESPACE, "get", "events", "--sort-by=.lastTimestamp"],
-            &["--namespace", NAMESPACE, "logs", "deployment/thane-hub", "--tail=40"],
-            &["--namespace", NAMESPACE, "logs", "deployment/thane-agent", "--tail=40"],
+            &["get", "events", "--sort-by=.lastTimestamp"],
+            &["logs", &format!("deployment/{}", self.hub_files.name), "--tail=40"],
+            &["logs", &format!("deployment/{}", self.agent_files.name), "--tail=40"],
         ] {
             let said = self.spoke.run(arguments).await.unwrap_or_else(|error| format!("{error:#}"));
             text.extend(["--- kubectl ", &arguments.join(" "), "\n", &said, "\n"]);
@@ -196,14 +247,12 @@ impl<'a> Deployed<'a> {
 
     /// Takes the hub away and ends its API; fails if something of that had failed unseen.
     pub async fn stop(self) -> Result<()> {
-        let file = deploy("hub/30-hub.yaml");
-        self.spoke.run(&["delete", "--wait", "--cascade=foreground", "-f", &file]).await?;
+        self.remove(&self.hub_files).await?;
         self.api.stop().await
     }
 
     async fn rolled_out(&self, name: &str) -> Result<()> {
-        let target = format!("deployment/{name}");
-        self.spoke.run(&["--namespace", NAMESPACE, "rollout", "status", &target, ROLLOUT]).await?;
+        self.spoke.run(&["rollout", "status", &format!("deployment/{name}"), ROLLOUT]).await?;
         Ok(())
     }
 
@@ -211,9 +260,4 @@ impl<'a> Deployed<'a> {
         let connection: Vec<&str> = self.connection.iter().map(String::as_str).collect();
         self.thane.run(&[command, &connection].concat()).await
     }
-}
-
-/// A path below `deploy/`.
-fn deploy(path: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path).display().to_string()
 }

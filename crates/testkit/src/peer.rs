@@ -54,9 +54,9 @@ impl PeerHome {
         self.folder.join("crds").join(of)
     }
 
-    /// The objects that Argo CD's programs read their settings from.
-    pub fn argo_settings(&self) -> PathBuf {
-        self.folder.join("config/argo-cd")
+    /// A folder of manifests: the settings of `argo-cd`, or everything of `argocd-agent`.
+    pub fn manifests(&self, of: &str) -> PathBuf {
+        self.folder.join("manifests").join(of)
     }
 
     /// Whether all these programs are built; if not, what a test should do about it.

@@ -19,6 +19,20 @@ pub(super) struct Tool {
 }
 
 impl Tool {
+    /// As kubectl: applies files or folders.
+    pub(super) async fn apply(&self, files: &[PathBuf]) -> Result<()> {
+        for file in files {
+            self.run(&["apply", "-f", &file.display().to_string()]).await?;
+        }
+        Ok(())
+    }
+
+    /// As kubectl: applies an object.
+    pub(super) async fn apply_text(&self, object: &str) -> Result<()> {
+        self.run_with(&["apply", "-f", "-"], object).await?;
+        Ok(())
+    }
+
     /// Runs it and returns what it prints.
     pub(super) async fn run(&self, arguments: &[&str]) -> Result<String> {
         self.run_with(arguments, "").await

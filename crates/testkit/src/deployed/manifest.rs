@@ -1,4 +1,4 @@
-//! The few things that differ from the manifests as they are in `deploy/`.
+//! The few things that differ from the manifests as they are.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::fleet::Mode;
 
 /// The Secret that stands for a mounted service account.
-const ACCOUNT: &str = "thane-hub-account";
+const ACCOUNT: &str = "hub-account";
 /// Where a pod finds who it is.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -21,32 +21,43 @@ pub(super) fn account(namespace: &str, token: &str, ca: &str) -> String {
         "ca.crt": STANDARD.encode(ca),
         "namespace": STANDARD.encode(namespace),
     });
-    let metadata = json!({"name": ACCOUNT, "namespace": namespace});
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}).to_string()
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": ACCOUNT}, "data": data}).to_string()
 }
 
-/// The hub's service account without any rights, where its pod is.
-pub(super) fn nobody(namespace: &str) -> String {
-    let metadata = json!({"name": "thane-hub", "namespace": namespace});
-    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}).to_string()
+/// A service account without any rights.
+pub(super) fn nobody(name: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}).to_string()
 }
 
-/// A Deployment whose pods believe to be in the cluster of the API at `address`.
-pub(super) fn elsewhere(file: &Path, address: &str) -> Result<String> {
+/// The password of a Redis that nobody asks; argocd-agent's pods do not start without it.
+pub(super) fn redis_password() -> String {
+    let data = json!({"auth": STANDARD.encode("unused")});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "argocd-redis"}, "data": data}).to_string()
+}
+
+/// A Deployment that runs our image, which no registry has.
+pub(super) fn switched(file: &Path, image: &str) -> Result<Value> {
     let mut deployment = read(file)?;
+    let container = &mut deployment["spec"]["template"]["spec"]["containers"][0];
+    container["image"] = json!(image);
+    container["imagePullPolicy"] = json!("IfNotPresent");
+    Ok(deployment)
+}
+
+/// Has the pods of a Deployment believe that they are in the cluster of the API at `address`.
+pub(super) fn elsewhere(deployment: &mut Value, address: &str) -> Result<()> {
     let (host, port) = address.rsplit_once(':').context("an address has a port")?;
     let pod = &mut deployment["spec"]["template"]["spec"];
     pod["automountServiceAccountToken"] = json!(false);
-    pod["volumes"] = json!([{"name": "account", "secret": {"secretName": ACCOUNT}}]);
+    push(&mut pod["volumes"], json!({"name": "account", "secret": {"secretName": ACCOUNT}}));
     let container = &mut pod["containers"][0];
-    container["volumeMounts"] = json!([{"name": "account", "mountPath": MOUNTED, "readOnly": true}]);
-    let env = container["env"].as_array_mut().context("the container has variables")?;
-    env.push(json!({"name": "KUBERNETES_SERVICE_HOST", "value": host}));
-    env.push(json!({"name": "KUBERNETES_SERVICE_PORT", "value": port}));
-    Ok(deployment.to_string())
+    push(&mut container["volumeMounts"], json!({"name": "account", "mountPath": MOUNTED, "readOnly": true}));
+    push(&mut container["env"], json!({"name": "KUBERNETES_SERVICE_HOST", "value": host}));
+    push(&mut container["env"], json!({"name": "KUBERNETES_SERVICE_PORT", "value": port}));
+    Ok(())
 }
 
-/// The agent's settings with the hub's address and a mode.
+/// Our agent's settings with the hub's address and a mode.
 pub(super) fn settings(file: &Path, hub: &str, mode: Mode) -> Result<String> {
     let mut settings = read(file)?;
     settings["data"]["THANE_AGENT_SERVER"] = json!(hub);
@@ -54,7 +65,34 @@ pub(super) fn settings(file: &Path, hub: &str, mode: Mode) -> Result<String> {
     Ok(settings.to_string())
 }
 
-fn read(file: &Path) -> Result<Value> {
+/// Both roles of argocd-agent read one `ConfigMap` where they are in one namespace. Those who use it change as much.
+pub(super) fn upstream_settings(hub_file: &Path, agent_file: &Path, hub: &str, mode: Mode) -> Result<String> {
+    let (mut settings, agent) = (read(hub_file)?, read(agent_file)?);
+    let data = settings["data"].as_object_mut().context("settings have data")?;
+    data.extend(agent["data"].as_object().context("settings have data")?.clone());
+    for (key, value) in [
+        ("principal.listen.host", ""),
+        ("principal.allowed-namespaces", "*"),
+        ("principal.tls.client-cert.require", "true"),
+        ("principal.tls.client-cert.match-subject", "true"),
+        ("agent.creds", "mtls:any"),
+        ("agent.server.address", hub),
+        ("agent.mode", mode.flag()),
+    ] {
+        data.insert(key.to_owned(), json!(value));
+    }
+    Ok(settings.to_string())
+}
+
+/// Adds to a list that may not be there yet.
+fn push(list: &mut Value, entry: Value) {
+    match list {
+        Value::Array(entries) => entries.push(entry),
+        other => *other = json!([entry]),
+    }
+}
+
+pub(super) fn read(file: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     serde_saphyr::from_str(&text).map_err(|error| anyhow!("{}: {error}", file.display()))
 }

@@ -73,7 +73,8 @@ async fn delete(hub: &Side, spoke: &Side) -> Result<()> {
     for (name, _) in CHILDREN {
         Pods::of(spoke.client(), name).until_gone().await?;
     }
-    Ok(())
+    spoke.projects().delete("default").await?;
+    hub.projects().until_gone(&format!("{AGENT}-default")).await
 }
 
 fn is_well(app: &Value) -> bool {

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use thane_testkit::argo::{self, Argo, Repository, Stores};
-use thane_testkit::deployed::{Deployed, Programs};
+use thane_testkit::deployed::{Deployed, Programs, Style};
 use thane_testkit::fleet::ApiKind;
 use thane_testkit::peer::{Absence, Node, PeerHome};
 
@@ -26,10 +26,13 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    async fn set(home: &'a PeerHome, node: &'a Node, programs: &Programs, kind: ApiKind) -> Result<Self> {
+    async fn set(home: &'a PeerHome, node: &'a Node, programs: &Programs, kind: ApiKind, style: Style) -> Result<Self> {
         let started = Instant::now();
-        let fleet = Deployed::start(home, node, programs, kind).await?;
-        eprintln!("ok {:5.1} s a hub in a pod, its API {kind:?}", started.elapsed().as_secs_f32());
+        let fleet = Deployed::start(home, node, programs, kind, style).await?;
+        eprintln!(
+            "ok {:5.1} s a hub in a pod, its API {kind:?}, its manifests {style:?}",
+            started.elapsed().as_secs_f32()
+        );
         Ok(Self { home, node, fleet, repository: Repository::create()? })
     }
 
@@ -68,7 +71,7 @@ async fn applications_of_the_hub_run_on_the_node() {
     let node = Node::start(&home, &[&programs.image]).await.unwrap_or_else(|error| panic!("{error:#}"));
     eprintln!("ok {:5.1} s a node", started.elapsed().as_secs_f32());
     let outcome = scenarios(&home, &node, &programs).await;
-    let words = outcome.is_err().then(|| node.last_words()).unwrap_or_default();
+    let words = if outcome.is_err() { node.last_words() } else { String::new() };
     // Whatever happened, nothing stays behind.
     let stopped = node.stop();
     outcome.unwrap_or_else(|error| panic!("{words}\n{error:#}"));
@@ -83,11 +86,14 @@ fn programs(home: &PeerHome) -> Result<Programs, Absence> {
 }
 
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
-    let stage = Stage::set(home, node, programs, ApiKind::Thane).await?;
+    let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Ours).await?;
     managed::run(&stage).await?;
     stage.fleet.stop().await?;
     // The same hub elsewhere: its rights have to do on the real thing, too.
-    let stage = Stage::set(home, node, programs, ApiKind::Kubernetes).await?;
+    let stage = Stage::set(home, node, programs, ApiKind::Kubernetes, Style::Ours).await?;
     autonomous::run(&stage).await?;
+    stage.fleet.stop().await?;
+    let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Upstream).await?;
+    managed::run_switched(&stage).await?;
     stage.fleet.stop().await
 }

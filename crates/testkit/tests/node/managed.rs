@@ -33,6 +33,16 @@ pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
     stage.fleet.remove_agent().await
 }
 
+/// Where argocd-agent was deployed, it is enough to change the image.
+pub(crate) async fn run_switched(stage: &Stage<'_>) -> Result<()> {
+    let sides = Sides { hub: stage.fleet.hub(AGENT).await?, spoke: stage.fleet.spoke().await? };
+    let argo = stage.argo(Ipv4Addr::LOCALHOST).await?;
+    stage.step("a switched agent", &argo, stage.fleet.deploy_agent(AGENT, Mode::Managed)).await?;
+    stage.step("a project goes down", &argo, sides.project()).await?;
+    sides.scenario(stage, &argo, "switched").await?;
+    stage.step("nobody complains, switched", &argo, stage.fleet.quiet()).await
+}
+
 /// The two APIs.
 struct Sides {
     hub: Side,
