@@ -30,6 +30,8 @@ const NAMESPACE: &str = "argocd";
 const ROLLOUT: &str = "--timeout=120s";
 /// The longest anything may take to come true.
 const PATIENCE: Duration = Duration::from_mins(3);
+/// What is said once where another's settings and rights are all that there is, and is no complaint.
+const TOLD: [&str; 2] = ["of no effect here", "agents are not kept as objects"];
 
 /// What is deployed.
 #[derive(Debug, Clone)]
@@ -187,8 +189,7 @@ impl<'a> Deployed<'a> {
     pub async fn quiet(&self) -> Result<()> {
         for files in [&self.hub_files, &self.agent_files] {
             let log = self.spoke.run(&["logs", &format!("deployment/{}", files.name)]).await?;
-            // What of another's settings has no effect is said once, and is no complaint.
-            let is_told = |line: &str| self.style == Style::Upstream && line.contains("of no effect here");
+            let is_told = |line: &str| self.style == Style::Upstream && TOLD.iter().any(|told| line.contains(told));
             let is_loud = |line: &&str| ["WARN", "ERROR"].iter().any(|level| line.contains(level)) && !is_told(line);
             let loud: Vec<&str> = log.lines().filter(is_loud).collect();
             ensure!(loud.is_empty(), "{} complains: {}", files.name, loud.join("\n"));
