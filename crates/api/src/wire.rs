@@ -41,3 +41,8 @@ pub mod logs {
 pub mod terminal {
     tonic::include_proto!("terminalstreamapi");
 }
+
+/// Services, keys and health between an agent and the hub.
+pub mod discovery {
+    tonic::include_proto!("konsul.agent");
+}

@@ -9,7 +9,7 @@ use super::api::{ApiKind, FleetApi, make_namespace};
 use super::program::{Mode, NAMESPACE, Program, Programs, Setting};
 use super::role::{Role, Stop};
 use super::{Side, secrets};
-use crate::endpoint::kubeconfig;
+use crate::endpoint::{Endpoint, kubeconfig};
 use crate::peer::{Absence, Guarded, KubeApiServer, PeerHome, free_ports, low_ports};
 
 /// The agent's name, which is also its namespace on the hub.
@@ -42,8 +42,7 @@ impl Options {
         }
         home.require(&peers)?;
         let programs = Programs::locate(home);
-        let absent = [self.hub, self.agent].into_iter().find_map(|program| programs.path(program).err());
-        absent.map_or(Ok(()), |error| Err(Absence::because(error.to_string())))
+        [self.hub, self.agent].into_iter().try_for_each(|program| programs.require(program))
     }
 }
 
@@ -77,27 +76,18 @@ impl Pair {
         make_namespace(&hub_client, NAMESPACE).await?;
         make_namespace(&hub_client, AGENT).await?;
         make_namespace(&spoke_client, NAMESPACE).await?;
-        let file = root.join("kubeconfig");
-        std::fs::write(&file, kubeconfig(&[("hub", hub_api.endpoint()), ("spoke", spoke_api.endpoint())], NAMESPACE)?)?;
-        secrets::make(home, root, &file, AGENT).await?;
+        let kubeconfig = root.join("kubeconfig");
+        std::fs::write(&kubeconfig, two_contexts(hub_api.endpoint(), spoke_api.endpoint())?)?;
+        secrets::make(home, root, &kubeconfig, AGENT).await?;
 
-        let setting = setting(file, options.mode)?;
+        let setting = setting(kubeconfig, options.mode)?;
         let redis = start_redis(home, root, setting.redis)?;
-        let role = |name, program: &Path, arguments, health| Role {
-            name,
-            program: program.to_owned(),
-            arguments,
-            health,
-            folder: root.to_owned(),
-            logs: Vec::new(),
-            process: None,
-        };
         let mut pair = Self {
             hub: Side::new("hub", hub_client, AGENT),
             spoke: Side::new("spoke", spoke_client, NAMESPACE),
             options,
-            agent_role: role("agent", agent_program, setting.agent(), setting.agent_health),
-            hub_role: role("hub", hub_program, setting.hub(), setting.hub_health),
+            agent_role: Role::new("agent", agent_program, setting.agent(), setting.agent_health, root),
+            hub_role: Role::new("hub", hub_program, setting.hub(), setting.hub_health, root),
             _redis: redis,
             spoke_api,
             hub_api,
@@ -171,16 +161,21 @@ impl Pair {
     }
 }
 
-fn setting(kubeconfig: PathBuf, mode: Mode) -> Result<Setting> {
+pub(super) fn setting(kubeconfig: PathBuf, mode: Mode) -> Result<Setting> {
     let [redis, listen] = free_ports()?;
     let [hub_metrics, hub_health, agent_metrics, agent_health] = low_ports()?;
     Ok(Setting { kubeconfig, mode, redis, listen, hub_metrics, hub_health, agent_metrics, agent_health })
 }
 
 /// Argo CD's cache, in which a Go hub notes who is connected.
-fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Guarded> {
+pub(super) fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Guarded> {
     let folder = root.display().to_string();
     let port = port.to_string();
     let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no", "--dir", &folder];
     Guarded::start(&home.program("redis-server"), &arguments.map(str::to_owned), &root.join("redis.log"), Some(root))
+}
+
+/// One kubeconfig for both APIs, as people who administer both have it.
+pub(super) fn two_contexts(hub: &Endpoint, spoke: &Endpoint) -> Result<String> {
+    kubeconfig(&[("hub", hub), ("spoke", spoke)], NAMESPACE)
 }

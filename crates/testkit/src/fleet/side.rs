@@ -129,7 +129,7 @@ impl Objects {
     }
 
     /// The API itself, for watches.
-    pub(super) fn api(&self) -> Api<DynamicObject> {
+    pub fn watchable(&self) -> Api<DynamicObject> {
         self.api.clone()
     }
 

@@ -121,6 +121,7 @@ async fn start_hub(
         clock: Arc::clone(place.clock),
         live: Arc::new(NoLive),
         streams: Arc::new(thane_hub::transport::NoLive),
+        guests: None,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;

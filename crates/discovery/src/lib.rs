@@ -1,0 +1,17 @@
+//! Service discovery: what runs where, whether it is well, and small pieces of shared data.
+//!
+//! One thing is read, blocked on, cached, pushed and resumed: a [`Topic`]. Its content is a [`TopicData`] with an index
+//! of its own that grows when, and only when, that content changes. The hub keeps the registry and computes topics from
+//! it; an agent holds the topics somebody near it asked for, kept fresh by deltas. The Consul API, the native API and DNS
+//! are pure functions of topics over a [`Backend`], which is either.
+//!
+//! One thing is written: a [`Command`], decided by the registry against what it holds, and durable before it is answered.
+
+pub mod backend;
+pub mod command;
+pub mod model;
+pub mod topic;
+
+pub use backend::{Backend, Caller};
+pub use command::Command;
+pub use topic::{Topic, TopicData};
