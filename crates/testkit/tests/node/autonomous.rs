@@ -4,26 +4,34 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use thane_testkit::fleet::object::{phase, source_uid, text, uid};
+use thane_testkit::fleet::object::{REFRESH, annotation, phase, source_uid, status_at, text, uid};
 use thane_testkit::fleet::{Mode, Side};
 
 use crate::Stage;
 use crate::pods::Pods;
-use crate::workload::{Sync, application, deployment, project, sync_now};
+use crate::workload::{Sync, application, deployment, endless_hook, project, sync_now, terminate_now};
 
 /// The agent's name.
 const AGENT: &str = "autonomous-one";
 /// One Application that makes the others.
 const ROOT: &str = "root";
-/// Synced by Argo CD, and synced when the hub asks for it.
-const CHILDREN: [(&str, Sync); 2] = [("child-automated", Sync::Automated), ("child-on-request", Sync::OnRequest)];
+/// Synced by Argo CD.
+const AUTOMATED: &str = "child-automated";
+/// Synced when the hub asks for it.
+const ON_REQUEST: &str = "child-on-request";
+/// Synced when the hub asks for it, and never done.
+const STUCK: &str = "child-stuck";
+const CHILDREN: [(&str, Sync); 3] =
+    [(AUTOMATED, Sync::Automated), (ON_REQUEST, Sync::OnRequest), (STUCK, Sync::OnRequest)];
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
     let argo = stage.argo(Ipv4Addr::LOCALHOST).await?;
     let (hub, spoke) = (stage.fleet.hub(AGENT).await?, stage.fleet.spoke().await?);
     stage.step("an autonomous agent in a pod", &argo, stage.fleet.deploy_agent(AGENT, Mode::Autonomous)).await?;
     stage.step("an app of apps", &argo, app_of_apps(stage, &hub, &spoke)).await?;
+    stage.step("a commit and a refresh from the hub, autonomous", &argo, refresh(stage, &hub, &spoke)).await?;
     stage.step("a sync from the hub, autonomous", &argo, sync(&hub, &spoke)).await?;
+    stage.step("a terminate from the hub, autonomous", &argo, terminate(&hub, &spoke)).await?;
     stage.step("a deleted app of apps", &argo, delete(&hub, &spoke)).await?;
     stage.step("nobody complains, autonomous", &argo, stage.fleet.quiet()).await?;
     stage.fleet.remove_agent().await
@@ -37,12 +45,13 @@ async fn app_of_apps(stage: &Stage<'_>, hub: &Side, spoke: &Side) -> Result<()> 
         files.push(deployment(name, "one"));
         files.push((format!("{ROOT}/{name}.yaml"), application(name, &url, sync).to_string()));
     }
+    files.push(endless_hook(STUCK));
     stage.repository.commit("an app of apps", &files)?;
     let mut root = application(ROOT, &url, Sync::Automated);
     root["spec"]["destination"]["namespace"] = json!("argocd");
     spoke.applications().create(&root).await?;
-    Pods::of(spoke.client(), "child-automated").until_version("one").await?;
-    for name in [ROOT, "child-automated"] {
+    Pods::of(spoke.client(), AUTOMATED).until_version("one").await?;
+    for name in [ROOT, AUTOMATED] {
         let app = hub.applications().until(name, "synced and healthy", is_well).await?;
         let truth = spoke.applications().until(name, "there", |_| true).await?;
         ensure!(source_uid(&app) == uid(&truth), "{app}");
@@ -50,23 +59,41 @@ async fn app_of_apps(stage: &Stage<'_>, hub: &Side, spoke: &Side) -> Result<()> 
         ensure!(text(&app, "/spec/destination/name") == AGENT, "{app}");
     }
     let waits = |app: &Value| text(app, "/status/sync/status") == "OutOfSync";
-    hub.applications().until("child-on-request", "out of sync", waits).await?;
+    hub.applications().until(ON_REQUEST, "out of sync", waits).await?;
+    Ok(())
+}
+
+async fn refresh(stage: &Stage<'_>, hub: &Side, spoke: &Side) -> Result<()> {
+    let commit = stage.repository.commit("two", &[deployment(AUTOMATED, "two")])?;
+    hub.applications().patch(AUTOMATED, &json!({"metadata": {"annotations": {REFRESH: "normal"}}})).await?;
+    Pods::of(spoke.client(), AUTOMATED).until_version("two").await?;
+    let refreshed = |app: &Value| status_at(app, &commit) && is_well(app) && annotation(app, REFRESH).is_none();
+    hub.applications().until(AUTOMATED, "at the new commit", refreshed).await?;
     Ok(())
 }
 
 async fn sync(hub: &Side, spoke: &Side) -> Result<()> {
-    hub.applications().patch("child-on-request", &sync_now()).await?;
-    Pods::of(spoke.client(), "child-on-request").until_version("one").await?;
+    hub.applications().patch(ON_REQUEST, &sync_now()).await?;
+    Pods::of(spoke.client(), ON_REQUEST).until_version("one").await?;
     let done = |app: &Value| phase(app) == "Succeeded" && is_well(app);
-    hub.applications().until("child-on-request", "synced on request", done).await?;
+    hub.applications().until(ON_REQUEST, "synced on request", done).await?;
     // Its root must not take that for a change of its own.
     hub.applications().until(ROOT, "synced and healthy", is_well).await?;
     Ok(())
 }
 
+async fn terminate(hub: &Side, spoke: &Side) -> Result<()> {
+    hub.applications().patch(STUCK, &sync_now()).await?;
+    Pods::of(spoke.client(), STUCK).until_one().await?;
+    hub.applications().until(STUCK, "running", |app| phase(app) == "Running").await?;
+    hub.applications().patch(STUCK, &terminate_now()).await?;
+    hub.applications().until(STUCK, "terminated", |app| phase(app) == "Failed").await?;
+    Pods::of(spoke.client(), STUCK).until_gone().await
+}
+
 async fn delete(hub: &Side, spoke: &Side) -> Result<()> {
     spoke.applications().delete(ROOT).await?;
-    for name in [ROOT, "child-automated", "child-on-request"] {
+    for name in [ROOT, AUTOMATED, ON_REQUEST, STUCK] {
         hub.applications().until_gone(name).await?;
         spoke.applications().until_gone(name).await?;
     }

@@ -10,7 +10,7 @@ use thane_testkit::fleet::{Mode, Side};
 
 use crate::Stage;
 use crate::pods::Pods;
-use crate::workload::{Sync, application, deployment, endless_hook, project, sync_now};
+use crate::workload::{Sync, application, deployment, endless_hook, project, sync_now, terminate_now};
 
 /// The agent's name.
 const AGENT: &str = "managed-one";
@@ -139,9 +139,7 @@ impl Sides {
         self.hub.applications().patch(name, &sync_now()).await?;
         self.pods(name).until_one().await?;
         self.hub.applications().until(name, "running", |app| phase(app) == "Running").await?;
-        // Argo CD's API server asks for an end by the phase.
-        let end = json!({"status": {"operationState": {"phase": "Terminating"}}});
-        self.hub.applications().patch(name, &end).await?;
+        self.hub.applications().patch(name, &terminate_now()).await?;
         let app = self.hub.applications().until(name, "terminated", |app| phase(app) == "Failed").await?;
         ensure!(text(&app, "/status/operationState/message").contains("terminated"), "{app}");
         self.pods(name).until_gone().await

@@ -88,3 +88,8 @@ pub(crate) fn sync_now() -> Value {
     let sync = json!({"syncStrategy": {"hook": {}}, "syncOptions": ["CreateNamespace=true"]});
     json!({"operation": {"initiatedBy": {"username": "admin"}, "sync": sync}})
 }
+
+/// A request to end an operation, as Argo CD's API server writes it.
+pub(crate) fn terminate_now() -> Value {
+    json!({"status": {"operationState": {"phase": "Terminating"}}})
+}
