@@ -1,4 +1,5 @@
-//! Real Argo CD: its application controller, repository server and Redis, as programs on this machine.
+//! Real Argo CD: its application controller, repository server and Redis, as programs on this machine; the controller may be
+//! a pod instead.
 
 mod repository;
 
@@ -19,6 +20,8 @@ pub use repository::Repository;
 const NAMESPACE: &str = "argocd";
 /// The longest a program may take to answer on a busy machine.
 const START_LIMIT: Duration = Duration::from_mins(1);
+/// What its programs say to Redis.
+pub(crate) const REDIS_PASSWORD: &str = "testkit";
 /// Lines of a log that are shown.
 const LAST_LINES: usize = 40;
 
@@ -36,6 +39,16 @@ pub struct Stores {
 }
 
 impl Stores {
+    /// Where the repository server is.
+    pub(crate) fn repository(&self) -> SocketAddr {
+        self.repository
+    }
+
+    /// Where Redis is.
+    pub(crate) fn redis(&self) -> SocketAddr {
+        self.redis
+    }
+
     /// Starts both at an address of this machine and waits until they answer.
     pub async fn start(home: &PeerHome, host: Ipv4Addr) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-argo-stores-").tempdir()?;
@@ -61,9 +74,8 @@ impl Stores {
 /// The application controller of a cluster with its stores, which may be somebody else's; dropping it ends all of them.
 pub struct Argo {
     // Dropped in this order: nobody misses what it stands on.
-    _controller: Guarded,
+    controller: Option<(Guarded, TempDir)>,
     stores: Stores,
-    folder: TempDir,
 }
 
 impl Argo {
@@ -84,13 +96,26 @@ impl Argo {
         let mut arguments = flags(&arguments);
         arguments.push("--repo-server-plaintext".to_owned());
         let controller = start(home, "argocd-application-controller", folder.path(), Some(&kubeconfig), &arguments)?;
-        Ok(Self { _controller: controller, stores, folder })
+        Ok(Self { controller: Some((controller, folder)), stores })
     }
 
-    /// The ends of the controller's and the repository server's logs.
+    /// The controller is a pod, and somebody else's concern.
+    pub fn deployed(stores: Stores) -> Self {
+        Self { controller: None, stores }
+    }
+
+    /// What the controller works with.
+    pub fn stores(&self) -> &Stores {
+        &self.stores
+    }
+
+    /// The ends of the logs of the programs on this machine.
     pub fn last_words(&self) -> String {
-        let stores = tail(&self.stores.folder.path().join("argocd-repo-server.log"), LAST_LINES);
-        stores + &tail(&self.folder.path().join("argocd-application-controller.log"), LAST_LINES)
+        let mut text = tail(&self.stores.folder.path().join("argocd-repo-server.log"), LAST_LINES);
+        if let Some((_, folder)) = &self.controller {
+            text += &tail(&folder.path().join("argocd-application-controller.log"), LAST_LINES);
+        }
+        text
     }
 }
 
@@ -110,6 +135,7 @@ fn start(
         "ARGOCD_GPG_ENABLED=false".to_owned(),
         format!("ARGOCD_TLS_DATA_PATH={root}"),
         format!("ARGOCD_SSH_DATA_PATH={root}"),
+        format!("REDIS_PASSWORD={REDIS_PASSWORD}"),
         format!("HOME={root}"),
         format!("TMPDIR={root}"),
     ];
@@ -126,8 +152,7 @@ fn start_redis(home: &PeerHome, folder: &Path, address: SocketAddr) -> Result<Gu
         ("--save", String::new()),
         ("--appendonly", "no".to_owned()),
         ("--dir", folder.display().to_string()),
-        // It has no password, and only this machine and its pods know the address.
-        ("--protected-mode", "no".to_owned()),
+        ("--requirepass", REDIS_PASSWORD.to_owned()),
     ];
     Guarded::start(&home.program("redis-server"), &flags(&arguments), &folder.join("redis.log"), Some(folder))
 }
@@ -148,6 +173,11 @@ async fn answers(process: &mut Guarded, address: SocketAddr, log: &Path) -> Resu
     }
     Ok(())
 }
+
+/// The image of the controller, for pods.
+pub const CONTROLLER_IMAGE: &str = "localhost/argocd:1";
+/// Where the controller is in its image; the program knows by its name what it is to do.
+pub const CONTROLLER: &str = "usr/local/bin/argocd-application-controller";
 
 /// The settings that Argo CD's programs expect, for `kubectl apply -f`.
 pub fn settings(home: &PeerHome) -> Result<PathBuf> {

@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::argo;
+use crate::argo::{self, Stores};
 use crate::endpoint::{Endpoint, kubeconfig};
 use crate::fleet::api::{FleetApi, define};
 use crate::fleet::{ApiKind, Mode, Side};
@@ -26,6 +26,8 @@ use style::{Files, deploy};
 
 /// Where hub and agent are, each on its API.
 const NAMESPACE: &str = "argocd";
+/// The name of Argo CD's application controller.
+const CONTROLLER: &str = "argocd-application-controller";
 /// The longest a pod may take to be ready, as kubectl is told.
 const ROLLOUT: &str = "--timeout=120s";
 /// The longest anything may take to come true.
@@ -210,6 +212,24 @@ impl<'a> Deployed<'a> {
         Ok(())
     }
 
+    /// Deploys Argo CD's own application controller on the node's cluster, with stores that are elsewhere.
+    pub async fn deploy_controller(&self, home: &PeerHome, stores: &Stores) -> Result<()> {
+        let folder = home.manifests("argo-cd-controller");
+        let file = |part: &str| folder.join(format!("{CONTROLLER}-{part}.yaml"));
+        self.spoke.apply(&["sa", "role", "rolebinding", "clusterrole", "clusterrolebinding"].map(file)).await?;
+        self.spoke.apply_text(&manifest::redis_password()).await?;
+        let (patch, target) = (manifest::stores(stores), "configmap/argocd-cmd-params-cm");
+        self.spoke.run(&["patch", target, "--type=merge", "--patch", &patch]).await?;
+        self.spoke.apply_text(&manifest::controller(&file("statefulset"))?.to_string()).await
+    }
+
+    /// Takes that controller away.
+    pub async fn remove_controller(&self) -> Result<()> {
+        let target = format!("statefulset/{CONTROLLER}");
+        self.spoke.run(&["delete", "--wait", "--cascade=foreground", &target]).await?;
+        Ok(())
+    }
+
     /// Has `thane doctor` look at the pair; fails if something is wrong.
     pub async fn doctor(&self) -> Result<()> {
         self.thane_run(&["doctor", "--agent-context=spoke"]).await?;
@@ -239,6 +259,7 @@ impl<'a> Deployed<'a> {
             &["get", "events", "--sort-by=.lastTimestamp"],
             &["logs", &format!("deployment/{}", self.hub_files.name), "--tail=40"],
             &["logs", &format!("deployment/{}", self.agent_files.name), "--tail=40"],
+            &["logs", &format!("statefulset/{CONTROLLER}"), "--tail=40", "--ignore-errors"],
         ] {
             let said = self.spoke.run(arguments).await.unwrap_or_else(|error| format!("{error:#}"));
             text.extend(["--- kubectl ", &arguments.join(" "), "\n", &said, "\n"]);

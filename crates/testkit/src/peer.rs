@@ -14,8 +14,8 @@ use anyhow::{Context, Result};
 
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
-pub use node::Node;
 pub(crate) use node::tail;
+pub use node::{Image, Node};
 pub use process::Guarded;
 pub use thane::Thane;
 
@@ -54,7 +54,7 @@ impl PeerHome {
         self.folder.join("crds").join(of)
     }
 
-    /// A folder of manifests: the settings of `argo-cd`, or everything of `argocd-agent`.
+    /// A folder of manifests: the settings of `argo-cd`, its `argo-cd-controller`, or everything of `argocd-agent`.
     pub fn manifests(&self, of: &str) -> PathBuf {
         self.folder.join("manifests").join(of)
     }

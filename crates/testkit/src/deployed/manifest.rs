@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::argo::{CONTROLLER_IMAGE, REDIS_PASSWORD, Stores};
 use crate::fleet::Mode;
 
 /// The Secret that stands for a mounted service account.
@@ -29,10 +30,29 @@ pub(super) fn nobody(name: &str) -> String {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}).to_string()
 }
 
-/// The password of a Redis that nobody asks; argocd-agent's pods do not start without it.
+/// Redis' password where pods look for it; those of argocd-agent do not start without it.
 pub(super) fn redis_password() -> String {
-    let data = json!({"auth": STANDARD.encode("unused")});
+    let data = json!({"auth": STANDARD.encode(REDIS_PASSWORD)});
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "argocd-redis"}, "data": data}).to_string()
+}
+
+/// Argo CD's controller from an image that no registry has.
+pub(super) fn controller(file: &Path) -> Result<Value> {
+    let mut set = switched(file, CONTROLLER_IMAGE)?;
+    let container = &mut set["spec"]["template"]["spec"]["containers"][0];
+    // Its own image has another entry point, which takes the program as an argument.
+    container["command"] = container["args"].take();
+    Ok(set)
+}
+
+/// Where Argo CD's controller finds its stores.
+pub(super) fn stores(stores: &Stores) -> String {
+    let data = json!({
+        "repo.server": stores.repository().to_string(),
+        "redis.server": stores.redis().to_string(),
+        "controller.repo.server.plaintext": "true",
+    });
+    json!({"data": data}).to_string()
 }
 
 /// A Deployment that runs our image, which no registry has.

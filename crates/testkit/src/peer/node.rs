@@ -32,6 +32,22 @@ const NETWORK_PLUGIN: &str = "/usr/lib/cni/bridge";
 /// Lines of a log that are shown.
 const LAST_LINES: usize = 15;
 
+/// An image that pods of the node may use.
+#[derive(Debug, Clone)]
+pub enum Image<'a> {
+    /// An archive.
+    Archive(&'a Path),
+    /// A static program, packed when the node starts.
+    Program {
+        /// Where it is in the image.
+        name: &'a str,
+        /// The image's name.
+        tag: &'a str,
+        /// Where it is here.
+        path: PathBuf,
+    },
+}
+
 /// A Kubernetes with one node; dropping it ends everything and removes its files, links and control groups.
 pub struct Node {
     // Dropped in this order: nobody misses what it stands on.
@@ -70,8 +86,8 @@ impl Node {
         }
     }
 
-    /// Starts it with these image archives, after any other run on this machine; what a killed run left is removed.
-    pub async fn start(home: &PeerHome, images: &[&Path]) -> Result<Self> {
+    /// Starts it with these images, after any other run on this machine; what a killed run left is removed.
+    pub async fn start(home: &PeerHome, images: &[Image<'_>]) -> Result<Self> {
         let turn = turn().await?;
         let folder = std::env::temp_dir().join("thane-node");
         sweep::sweep(&folder)?;
@@ -152,10 +168,18 @@ async fn turn() -> Result<File> {
 }
 
 /// Puts the images where the node takes them from: those asked for, one for workloads, and one that holds a pod together.
-fn prepare_images(folder: &Path, images: &[&Path]) -> Result<()> {
-    for (number, archive) in images.iter().enumerate() {
+fn prepare_images(folder: &Path, images: &[Image<'_>]) -> Result<()> {
+    for (number, image) in images.iter().enumerate() {
         let target = folder.join(format!("{number}.tar"));
-        std::fs::copy(archive, target).with_context(|| format!("copying {}", archive.display()))?;
+        match image {
+            Image::Archive(path) => {
+                std::fs::copy(path, target).with_context(|| format!("copying {}", path.display()))?;
+            }
+            Image::Program { name, tag, path } => {
+                let program = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+                std::fs::write(target, image::archive(name, tag, &[], &program))?;
+            }
+        }
     }
     let program = std::fs::read(find("busybox").context("busybox is there")?)?;
     let forever = ["tail", "-f", "/dev/null"];

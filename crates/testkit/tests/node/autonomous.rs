@@ -1,7 +1,5 @@
 //! The cluster has the truth: one Application there makes others, and the hub shows them all.
 
-use std::net::Ipv4Addr;
-
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use thane_testkit::fleet::object::{REFRESH, annotation, phase, source_uid, status_at, text, uid};
@@ -25,7 +23,7 @@ const CHILDREN: [(&str, Sync); 3] =
     [(AUTOMATED, Sync::Automated), (ON_REQUEST, Sync::OnRequest), (STUCK, Sync::OnRequest)];
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
-    let argo = stage.argo(Ipv4Addr::LOCALHOST).await?;
+    let argo = stage.argo().await?;
     let (hub, spoke) = (stage.fleet.hub(AGENT).await?, stage.fleet.spoke().await?);
     stage.step("an autonomous agent in a pod", &argo, stage.fleet.deploy_agent(AGENT, Mode::Autonomous)).await?;
     stage.step("an app of apps", &argo, app_of_apps(stage, &hub, &spoke)).await?;

@@ -15,7 +15,7 @@ use anyhow::Result;
 use thane_testkit::argo::{self, Argo, Repository, Stores};
 use thane_testkit::deployed::{Deployed, Programs, Style};
 use thane_testkit::fleet::ApiKind;
-use thane_testkit::peer::{Absence, Node, PeerHome};
+use thane_testkit::peer::{Absence, Image, Node, PeerHome};
 
 /// What every scenario stands on.
 struct Stage<'a> {
@@ -36,10 +36,18 @@ impl<'a> Stage<'a> {
         Ok(Self { home, node, fleet, repository: Repository::create()? })
     }
 
-    /// Starts Argo CD for the node's cluster, its stores at an address of the machine.
-    async fn argo(&self, stores: Ipv4Addr) -> Result<Argo> {
-        let stores = Stores::start(self.home, stores).await?;
+    /// Starts Argo CD for the node's cluster.
+    async fn argo(&self) -> Result<Argo> {
+        let stores = Stores::start(self.home, Ipv4Addr::LOCALHOST).await?;
         Argo::start(self.home, self.fleet.spoke_endpoint(), stores)
+    }
+
+    /// The same with the controller in a pod, as its own manifests have it, and its stores outside the cluster.
+    async fn shared_argo(&self) -> Result<Argo> {
+        let argo = Argo::deployed(Stores::start(self.home, self.node.host()).await?);
+        self.step("Argo CD's controller in a pod", &argo, self.fleet.deploy_controller(self.home, argo.stores()))
+            .await?;
+        Ok(argo)
     }
 
     /// Runs one step and says how it went; a step that fails says what everybody has to say.
@@ -68,7 +76,7 @@ async fn applications_of_the_hub_run_on_the_node() {
         Err(absence) => return absence.tell(),
     };
     let started = Instant::now();
-    let node = Node::start(&home, &[&programs.image]).await.unwrap_or_else(|error| panic!("{error:#}"));
+    let node = start_node(&home, &programs).await.unwrap_or_else(|error| panic!("{error:#}"));
     eprintln!("ok {:5.1} s a node", started.elapsed().as_secs_f32());
     let outcome = scenarios(&home, &node, &programs).await;
     let words = if outcome.is_err() { node.last_words() } else { String::new() };
@@ -76,6 +84,12 @@ async fn applications_of_the_hub_run_on_the_node() {
     let stopped = node.stop();
     outcome.unwrap_or_else(|error| panic!("{words}\n{error:#}"));
     stopped.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+async fn start_node(home: &PeerHome, programs: &Programs) -> Result<Node> {
+    let path = home.program("argocd");
+    let controller = Image::Program { name: argo::CONTROLLER, tag: argo::CONTROLLER_IMAGE, path };
+    Node::start(home, &[Image::Archive(&programs.image), controller]).await
 }
 
 fn programs(home: &PeerHome) -> Result<Programs, Absence> {

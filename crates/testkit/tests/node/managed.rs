@@ -1,7 +1,5 @@
 //! The hub has the truth, once with the whole of Argo CD beside the agent, once with its stores on the hub's side.
 
-use std::net::Ipv4Addr;
-
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use thane_testkit::argo::Argo;
@@ -17,26 +15,27 @@ const AGENT: &str = "managed-one";
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
     let sides = Sides { hub: stage.fleet.hub(AGENT).await?, spoke: stage.fleet.spoke().await? };
-    let whole = stage.argo(Ipv4Addr::LOCALHOST).await?;
+    let whole = stage.argo().await?;
     stage.step("an agent in a pod", &whole, stage.fleet.deploy_agent(AGENT, Mode::Managed)).await?;
     stage.step("doctor", &whole, stage.fleet.doctor()).await?;
     stage.step("a project goes down", &whole, sides.project()).await?;
     sides.scenario(stage, &whole, "whole").await?;
     drop(whole);
 
-    let shared = stage.argo(stage.node.host()).await?;
+    let shared = stage.shared_argo().await?;
     sides.scenario(stage, &shared, "shared").await?;
     stage.step("nobody complains", &shared, stage.fleet.quiet()).await?;
     stage.step("new pods of hub and agent", &shared, sides.restart(stage, "restarted")).await?;
     sides.hub.projects().delete("default").await?;
     sides.spoke.projects().until_gone("default").await?;
+    stage.fleet.remove_controller().await?;
     stage.fleet.remove_agent().await
 }
 
 /// Where argocd-agent was deployed, it is enough to change the image.
 pub(crate) async fn run_switched(stage: &Stage<'_>) -> Result<()> {
     let sides = Sides { hub: stage.fleet.hub(AGENT).await?, spoke: stage.fleet.spoke().await? };
-    let argo = stage.argo(Ipv4Addr::LOCALHOST).await?;
+    let argo = stage.argo().await?;
     stage.step("a switched agent", &argo, stage.fleet.deploy_agent(AGENT, Mode::Managed)).await?;
     stage.step("a project goes down", &argo, sides.project()).await?;
     sides.scenario(stage, &argo, "switched").await?;
