@@ -3,12 +3,9 @@
 pub mod code;
 pub mod event;
 pub mod frame;
+pub mod identity;
 pub mod kinds;
 pub mod wire;
 
 pub use code::{Code, Exit};
-
-/// The agent a call comes from, attached to the request by whoever looked at its certificate. Nothing an agent sends can
-/// set it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentName(pub String);
+pub use identity::AgentName;

@@ -46,3 +46,8 @@ pub mod terminal {
 pub mod discovery {
     tonic::include_proto!("konsul.agent");
 }
+
+/// How a gRPC server says that it is well.
+pub mod health {
+    tonic::include_proto!("grpc.health.v1");
+}

@@ -7,10 +7,20 @@
 //!
 //! One thing is written: a [`Command`], decided by the registry against what it holds, and durable before it is answered.
 
+pub mod access;
+pub mod agent;
 pub mod backend;
 pub mod command;
+pub mod consul;
+pub mod decode;
+pub mod dns;
+pub mod filter;
+pub mod http;
+pub mod hub;
 pub mod model;
+pub mod registry;
 pub mod topic;
+pub mod wire;
 
 pub use backend::{Backend, Caller};
 pub use command::Command;

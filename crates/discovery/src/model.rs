@@ -162,6 +162,7 @@ pub struct Check {
 }
 
 /// How a check is run, as Consul's clients see it.
+#[expect(clippy::struct_excessive_bools, reason = "Consul's clients set them one by one")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CheckDefinition {
@@ -173,6 +174,8 @@ pub struct CheckDefinition {
     pub header: BTreeMap<String, Vec<String>>,
     /// Its body.
     pub body: String,
+    /// Whether it stays at the address even if sent elsewhere.
+    pub disable_redirects: bool,
     /// Whether a certificate is believed unseen.
     pub tls_skip_verify: bool,
     /// The name expected in the certificate.
@@ -199,6 +202,14 @@ pub struct CheckDefinition {
     pub ttl: Duration,
     /// Critical for so long: the service is deregistered.
     pub deregister_after: Duration,
+    /// So many runs must pass in a row before it passes; 0 and 1 are the same.
+    pub success_before_passing: u32,
+    /// So many runs must fail in a row before it warns; 0: as many as before it is critical.
+    pub failures_before_warning: u32,
+    /// So many runs must fail in a row before it is critical.
+    pub failures_before_critical: u32,
+    /// Output is cut to so many bytes; 0: to what the agent allows.
+    pub output_max_size: u32,
 }
 
 /// One key of the shared data.

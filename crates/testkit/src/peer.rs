@@ -1,5 +1,6 @@
 //! Real systems, started on free loopback ports and stopped without a trace.
 
+mod consul;
 mod embedded;
 mod kubernetes;
 mod node;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub use consul::Consul;
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
 pub(crate) use node::tail;
