@@ -76,6 +76,7 @@ pub struct Registry {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
     place: Place,
+    lease: Duration,
     metrics: Metrics,
 }
 
@@ -103,12 +104,12 @@ impl Registry {
         });
         let metrics = Metrics::default();
         let (jobs, queue) = mpsc::channel(options.queue.max(1));
-        let place = options.place.clone();
+        let (place, lease) = (options.place.clone(), options.lease);
         let mut writer = Writer::new(Arc::clone(&shared), queue, storage, options, clock, metrics.clone());
         writer.begin().await?;
         let token = tasks.token();
         tasks.spawn_essential("registry", async move { writer.run(token).await });
-        Ok(Arc::new(Self { shared, jobs, place, metrics }))
+        Ok(Arc::new(Self { shared, jobs, place, lease, metrics }))
     }
 
     /// What it tells about itself.
@@ -171,6 +172,16 @@ impl Registry {
         let hot = self.shared.hot.read();
         let record = hot.agent(agent)?;
         hot.tables.node(&record.node).cloned()
+    }
+
+    /// What is known about an agent.
+    pub fn agent(&self, agent: &str) -> Option<Arc<AgentRecord>> {
+        self.shared.hot.read().agent(agent)
+    }
+
+    /// How long an agent may be silent.
+    pub fn lease(&self) -> Duration {
+        self.lease
     }
 
     /// Writes for whoever asks an agent, or, without one, the hub itself.

@@ -5,17 +5,13 @@ mod follow;
 mod metrics;
 mod service;
 mod sync;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
 use thane_api::wire::discovery::agent_sync_server::AgentSyncServer;
 use thane_runtime::{SharedClock, Tasks};
 
-use crate::backend::Backend;
-use crate::model::Index;
-use crate::topic::{Delta, Topic};
+use crate::hub::Registry;
 
 pub use metrics::Metrics;
 pub use service::Desk;
@@ -27,25 +23,16 @@ pub(crate) const COMPRESSION: &str = "thane-compression";
 /// Its value for that.
 pub(crate) const NO_COMPRESSION: &str = "none";
 
-/// The registry as the wire needs it.
-pub trait Source: Backend {
-    /// What happened to a topic since an index; all of it if that cannot be said any more.
-    fn delta(&self, topic: &Topic, since: Index) -> Delta;
-
-    /// The registry's index.
-    fn index(&self) -> Index;
-
-    /// An agent gave a sign of life.
-    fn agent_seen(&self, agent: &str);
-
-    /// How long an agent may be silent, in seconds.
-    fn lease_seconds(&self) -> u64;
-}
-
 /// The service, for whoever listens. Every request must carry a [`thane_api::AgentName`] extension, put there by whoever
 /// found out who calls; requests without one are refused.
-pub fn service(source: Arc<dyn Source>, metrics: Metrics, clock: SharedClock, tasks: &Tasks) -> AgentSyncServer<Desk> {
-    AgentSyncServer::new(Desk::new(source, metrics, clock, tasks.clone()))
+pub fn service(registry: Arc<Registry>, metrics: Metrics, clock: SharedClock, tasks: &Tasks) -> AgentSyncServer<Desk> {
+    AgentSyncServer::new(Desk::new(registry, metrics, clock, tasks.clone()))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The service itself, for tests that call it directly.
+#[cfg(test)]
+pub(crate) fn desk(registry: &Arc<Registry>, clock: SharedClock, tasks: &Tasks) -> Desk {
+    Desk::new(Arc::clone(registry), Metrics::default(), clock, tasks.clone())
 }

@@ -104,6 +104,8 @@ pub(super) struct Followed {
     turned: Notify,
     /// Everything up to this index has been pushed.
     applied: watch::Sender<Index>,
+    /// Which life of the hub's data indexes here are of.
+    lineage: Mutex<String>,
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
 }
@@ -120,6 +122,7 @@ impl Followed {
             wanted: Notify::new(),
             turned: Notify::new(),
             applied: watch::Sender::new(0),
+            lineage: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -137,6 +140,15 @@ impl Followed {
     /// Whether the hub pushes.
     pub(super) fn is_connected(&self) -> bool {
         self.epoch.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// The hub's data is of this life. Indexes of another mean nothing: everything held is asked for anew.
+    pub(super) fn of_lineage(&self, lineage: &str) {
+        let before = std::mem::replace(&mut *self.lineage.lock(), lineage.to_owned());
+        if before != lineage {
+            self.slots.read().values().for_each(|slot| slot.estrange());
+            self.applied.send_replace(0);
+        }
     }
 
     /// The hub pushes from now on: it is asked for everything held, what is read most first.

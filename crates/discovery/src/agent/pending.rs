@@ -237,6 +237,11 @@ impl Sequence {
         self.reserved = self.reserved.max(reserved);
     }
 
+    /// The number that comes next.
+    pub fn peek(&self) -> u64 {
+        self.next
+    }
+
     /// The next number; `None`: more have to be set aside first.
     pub fn take(&mut self) -> Option<u64> {
         (self.next <= self.reserved).then(|| {

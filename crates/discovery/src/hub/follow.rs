@@ -69,6 +69,13 @@ impl Follower {
         self.topics.is_empty()
     }
 
+    /// What has changed up to now, without waiting: everything up to an index that was read before this is called.
+    pub fn settled(&self) -> BTreeSet<Topic> {
+        // An index is seen a moment before its topics are told of; both happen under this lock.
+        let _settled = self.shared.hot.read();
+        std::mem::take(&mut *self.inbox.changed.lock())
+    }
+
     /// Waits until some changed, and says which. Cancel safe.
     pub async fn changed(&self) -> BTreeSet<Topic> {
         loop {

@@ -13,11 +13,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::follow::{Follower, Written};
+use super::follow::{Pusher, Written};
 use super::metrics::Open;
-use super::{COMPRESSION, Metrics, NO_COMPRESSION, Source, convert, sync};
-use crate::backend::{Caller, Consistency};
+use super::{COMPRESSION, Metrics, NO_COMPRESSION, convert, sync};
+use crate::backend::Backend;
 use crate::command::{Batch, Command, Item, Outcome, Refusal};
+use crate::hub::Registry;
 use crate::model::Node;
 use crate::topic::{Delta, Row, Topic};
 
@@ -29,10 +30,12 @@ const ITEMS_MAX: usize = 100;
 const FULL_ITEMS_MAX: usize = 20_000;
 /// Agents whose nodes are remembered; further ones are looked up.
 const REMEMBERED_MAX: usize = 20_000;
+/// How the registry says that an agent speaks from a life of its data that another one followed.
+const OVER: &str = "this life of the agent's data is over";
 
 /// The hub's side of the service.
 pub struct Desk {
-    source: Arc<dyn Source>,
+    registry: Arc<Registry>,
     nodes: Mutex<HashMap<String, Node>>,
     streams: Mutex<HashMap<String, Vec<Weak<Notify>>>>,
     written: Arc<Written>,
@@ -42,9 +45,9 @@ pub struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(source: Arc<dyn Source>, metrics: Metrics, clock: SharedClock, tasks: Tasks) -> Self {
+    pub(super) fn new(registry: Arc<Registry>, metrics: Metrics, clock: SharedClock, tasks: Tasks) -> Self {
         Self {
-            source,
+            registry,
             nodes: Mutex::default(),
             streams: Mutex::default(),
             written: Arc::default(),
@@ -58,21 +61,16 @@ impl Desk {
     fn admit<T>(&self, request: &Request<T>) -> Result<(String, Started<'_>), Status> {
         let name = request.extensions().get::<AgentName>();
         let AgentName(name) = name.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))?;
-        self.source.agent_seen(name);
+        self.registry.agent_seen(name);
         Ok((name.clone(), Started { desk: self, at: self.clock.monotonic() }))
     }
 
     /// The node an agent has registered.
-    async fn node(&self, agent: &str) -> Result<Node, Status> {
+    fn node(&self, agent: &str) -> Result<Node, Status> {
         if let Some(node) = self.nodes.lock().get(agent) {
             return Ok(node.clone());
         }
-        let nodes = self.source.read(&Topic::Nodes, Consistency::Default).await;
-        let nodes = nodes.map_err(|error| Status::unavailable(error.to_string()))?;
-        let own = nodes.data.rows.iter().find_map(|row| match row {
-            Row::Node(node) if node.value.owner.as_deref() == Some(agent) => Some(node.value.as_ref().clone()),
-            _ => None,
-        });
+        let own = self.registry.agent_node(agent).map(|node| node.value.as_ref().clone());
         own.ok_or_else(|| Status::failed_precondition("the agent has not registered"))
     }
 
@@ -96,7 +94,7 @@ impl Desk {
         let good: Vec<Item> = items.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
         let asked = good.len();
         let command = Command::Agent(agent.to_owned(), Batch { items: good, ..batch });
-        let done = self.source.write(&Caller::default(), command).await.map_err(|refusal| status(&refusal))?;
+        let done = self.registry.write_from(None, command).await.map_err(|refusal| status(&refusal))?;
         self.poke(agent);
         let Outcome::Items(results) = done.outcome else {
             return Err(Status::internal("the registry did not answer for each item"));
@@ -158,6 +156,7 @@ fn status(refusal: &Refusal) -> Status {
         Refusal::Invalid(_) => Status::invalid_argument(text),
         Refusal::Forbidden(_) => Status::permission_denied(text),
         Refusal::NotFound(_) => Status::not_found(text),
+        Refusal::Failed(reason) if reason == OVER => Status::aborted(text),
         Refusal::Failed(_) => Status::failed_precondition(text),
         Refusal::TooLarge(_) => Status::out_of_range(text),
         Refusal::Busy(_) => Status::resource_exhausted(text),
@@ -176,30 +175,33 @@ impl AgentSync for Desk {
     async fn register(&self, request: Request<wire::AgentInfo>) -> Result<Response<wire::RegisterReply>, Status> {
         let (agent, _started) = self.admit(&request)?;
         let node = convert::node_from(request.into_inner(), &agent).map_err(Status::invalid_argument)?;
-        let known = self.source.read(&Topic::Node(node.name.to_lowercase()), Consistency::Default).await;
-        let known = known.map_err(|error| Status::unavailable(error.to_string()))?;
-        let other = known.data.rows.iter().find_map(|row| match row {
+        let known = self.registry.topic(&Topic::Node(node.name.to_lowercase())).await;
+        let other = known.rows.iter().find_map(|row| match row {
             Row::Node(known) => known.value.owner.clone().filter(|owner| *owner != agent),
             _ => None,
         });
         if other.is_some() {
             return Err(status(&Refusal::Forbidden(format!("node {:?} belongs to another agent", node.name))));
         }
+        let record = self.registry.agent(&agent).unwrap_or_default();
         let mut nodes = self.nodes.lock();
         if nodes.len() < REMEMBERED_MAX || nodes.contains_key(&agent) {
             nodes.insert(agent, node);
         }
         Ok(Response::new(wire::RegisterReply {
-            hub: self.source.place().node.clone(),
-            current_index: convert::signed(self.source.index()),
-            lease_seconds: i64::try_from(self.source.lease_seconds()).unwrap_or(i64::MAX),
+            hub: self.registry.place().node.clone(),
+            current_index: convert::signed(self.registry.index()),
+            lease_seconds: i64::try_from(self.registry.lease().as_secs()).unwrap_or(i64::MAX),
+            lineage: self.registry.lineage(),
+            incarnation: record.incarnation.clone(),
+            sequence_number: convert::signed(record.sequence),
         }))
     }
 
     async fn sync(&self, request: Request<wire::SyncRequest>) -> Result<Response<wire::SyncResponse>, Status> {
         let (_, _started) = self.admit(&request)?;
         let is_packed = is_packed(&request);
-        let answer = sync::answer(self.source.as_ref(), &request.into_inner()).map_err(Status::invalid_argument)?;
+        let answer = sync::answer(&self.registry, &request.into_inner()).await.map_err(Status::invalid_argument)?;
         Ok(Response::new(if is_packed { convert::packed_sync(answer) } else { answer }))
     }
 
@@ -214,7 +216,7 @@ impl AgentSync for Desk {
             .into_iter()
             .map(|service| convert::service_from(service).map(|service| Item::Service(Box::new(service))));
         let batch = Batch {
-            node: self.node(&agent).await?,
+            node: self.node(&agent)?,
             incarnation: String::new(),
             sequence: convert::index(message.sequence_number),
             full: false,
@@ -231,7 +233,7 @@ impl AgentSync for Desk {
         let message = request.into_inner();
         let node = match message.agent {
             Some(info) => convert::node_from(info, &agent).map_err(Status::invalid_argument)?,
-            None => self.node(&agent).await?,
+            None => self.node(&agent)?,
         };
         let services = message.services.into_iter().map(convert::service_item);
         let items = services.chain(message.checks.into_iter().map(convert::check_item)).collect();
@@ -249,7 +251,7 @@ impl AgentSync for Desk {
         let (agent, _started) = self.admit(&request)?;
         let message = request.into_inner();
         let batch = Batch {
-            node: self.node(&agent).await?,
+            node: self.node(&agent)?,
             incarnation: message.incarnation,
             sequence: convert::index(message.sequence_number),
             full: false,
@@ -265,8 +267,8 @@ impl AgentSync for Desk {
         let (agent, _started) = self.admit(&request)?;
         let is_packed = is_packed(&request);
         let (replies, outgoing) = mpsc::channel(REPLIES_MAX);
-        let follower = Follower::new(
-            Arc::clone(&self.source),
+        let pusher = Pusher::new(
+            &self.registry,
             agent.clone(),
             self.stream(&agent),
             Arc::clone(&self.written),
@@ -279,7 +281,7 @@ impl AgentSync for Desk {
             let _open = open;
             tokio::select! {
                 () = stopped.cancelled() => {}
-                () = follower.run(request.into_inner(), replies) => {}
+                () = pusher.run(request.into_inner(), replies) => {}
             }
         });
         Ok(Response::new(ReceiverStream::new(outgoing)))
@@ -288,9 +290,8 @@ impl AgentSync for Desk {
     async fn fetch(&self, request: Request<wire::FetchRequest>) -> Result<Response<wire::FetchReply>, Status> {
         let (_, _started) = self.admit(&request)?;
         let topic = topic(&request.into_inner().topic)?;
-        let current_index = convert::signed(self.source.index());
-        let reading = self.source.read(&topic, Consistency::Consistent).await;
-        let data = reading.map_err(|error| Status::unavailable(error.to_string()))?.data;
+        let current_index = convert::signed(self.registry.index());
+        let data = self.registry.topic(&topic).await;
         let all = Delta { topic, since: None, index: data.index, changed: data.rows.clone(), removed: Vec::new() };
         let delta = serde_json::to_vec(&all).map_err(|error| Status::internal(error.to_string()))?;
         Ok(Response::new(wire::FetchReply { current_index, delta: delta.into() }))
@@ -301,16 +302,15 @@ impl AgentSync for Desk {
         let message = request.into_inner();
         let command: Command = serde_json::from_slice(&message.command)
             .map_err(|error| Status::invalid_argument(format!("this is no command: {error}")))?;
-        let caller = Caller { token: (!message.token.is_empty()).then_some(message.token) };
         // What an agent says about its own node comes in batches, and tokens are the operator's.
         let result = match command {
             Command::Agent(..) => Err(Refusal::Forbidden("a batch is sent as one".to_owned())),
             Command::PutToken(_) | Command::DeleteToken(_) => {
                 Err(Refusal::Forbidden("tokens are written on the hub".to_owned()))
             }
-            command => self.source.write(&caller, command).await,
+            command => self.registry.write_from(Some(&agent), command).await,
         };
-        let current_index = result.as_ref().map_or_else(|_| self.source.index(), |done| done.index);
+        let current_index = result.as_ref().map_or_else(|_| self.registry.index(), |done| done.index);
         self.poke(&agent);
         let outcome = serde_json::to_vec(&result.map(|done| done.outcome));
         let outcome = outcome.map_err(|error| Status::internal(error.to_string()))?;

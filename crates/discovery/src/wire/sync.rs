@@ -3,7 +3,8 @@
 use thane_api::wire::discovery as wire;
 use thane_api::wire::discovery::UpdateType;
 
-use super::{Source, convert};
+use super::convert;
+use crate::hub::Registry;
 use crate::model::Index;
 use crate::topic::{Delta, Row, Topic};
 
@@ -11,21 +12,21 @@ use crate::topic::{Delta, Row, Topic};
 const PREFIXES_MAX: usize = 1000;
 
 /// The answer. With prefixes it is about keys that begin so, without about everything.
-pub(super) fn answer(source: &dyn Source, request: &wire::SyncRequest) -> Result<wire::SyncResponse, String> {
+pub(super) async fn answer(registry: &Registry, request: &wire::SyncRequest) -> Result<wire::SyncResponse, String> {
     if request.watched_prefixes.len() > PREFIXES_MAX {
         return Err(format!("at most {PREFIXES_MAX} prefixes may be watched"));
     }
-    let current_index = convert::signed(source.index());
+    let current_index = convert::signed(registry.index());
     let since = if request.full_sync { 0 } else { convert::index(request.last_sync_index) };
-    let since = if since > source.index() { 0 } else { since };
+    let since = if since > registry.index() { 0 } else { since };
     let mut answer = wire::SyncResponse { current_index, ..wire::SyncResponse::default() };
     for prefix in &request.watched_prefixes {
-        keys(&source.delta(&Topic::Keys(prefix.clone()), since), since, &mut answer);
+        keys(&registry.delta(&Topic::Keys(prefix.clone()), since).await, since, &mut answer);
     }
     if request.watched_prefixes.is_empty() {
-        keys(&source.delta(&Topic::Keys(String::new()), since), since, &mut answer);
-        services(&source.delta(&Topic::Instances, since), since, &mut answer);
-        checks(&source.delta(&Topic::Checks, since), since, &mut answer);
+        keys(&registry.delta(&Topic::Keys(String::new()), since).await, since, &mut answer);
+        services(&registry.delta(&Topic::Instances, since).await, since, &mut answer);
+        checks(&registry.delta(&Topic::Checks, since).await, since, &mut answer);
     }
     Ok(answer)
 }

@@ -50,7 +50,7 @@ pub(super) async fn connect(
     let why = async {
         let opening = tokio::time::timeout(CONNECT_TIMEOUT, line.open(address, &close, tasks));
         let client = opening.await.map_err(|_| Lost::Silent)?.map_err(Lost::Unreachable)?;
-        let (session, pushed) = Session::greet(core, client).await?;
+        let (session, pushed) = Session::greet(core, client, sequence).await?;
         was_open = true;
         tracing::info!(hub = address, "connected");
         tokio::select! {
@@ -70,9 +70,19 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Says who we are, and opens the stream of pushes.
-    async fn greet(core: &'a Arc<Core>, mut client: Client) -> Result<(Self, Streaming<FollowReply>), Lost> {
+    async fn greet(
+        core: &'a Arc<Core>,
+        mut client: Client,
+        sequence: &Sequence,
+    ) -> Result<(Self, Streaming<FollowReply>), Lost> {
         let info: AgentInfo = convert::info(&core.id, &core.node);
-        timely(client.register(info)).await?;
+        let greeting = timely(client.register(info)).await?.into_inner();
+        if greeting.incarnation == core.incarnation() && convert::index(greeting.sequence_number) >= sequence.peek() {
+            // This data is older than what the hub has seen of us: it was put back from a copy.
+            tracing::warn!("the hub has seen later registrations of this agent than it has itself; counting anew");
+            core.renew_incarnation().await?;
+        }
+        core.followed.of_lineage(&greeting.lineage);
         let (requests, outgoing) = mpsc::channel(REQUESTS_MAX);
         // The first message goes along: some proxies open a stream only then.
         let _ = requests.try_send(FollowRequest { keep_alive: true, ..FollowRequest::default() });
@@ -142,11 +152,12 @@ impl<'a> Session<'a> {
                 }
                 core.settle(now, &taken);
             }
-            Ok(_) => {
-                // The hub has counted further than we have: this data is older than what it has seen of us.
-                tracing::warn!("the hub takes this agent's numbers for old ones; starting to count anew");
+            Ok(_) => return Err(Status::internal("the hub did not answer for each item").into()),
+            Err(Lost::Refused(status)) if status.code() == Code::Aborted => {
+                // Another life of this data has spoken since: it was put back from a copy.
+                tracing::warn!(reason = status.message(), "counting anew");
                 core.renew_incarnation().await?;
-                core.pending.lock().failed(now);
+                core.pending.lock().connected(now);
             }
             Err(Lost::Refused(status)) if is_about_the_batch(&status) => {
                 tracing::warn!(reason = status.message(), "the hub refused a batch; it is tried again");

@@ -22,6 +22,8 @@ pub(in crate::agent) struct Slot {
     /// The end of that connection, in milliseconds.
     fresh_until: AtomicU64,
     pinned: AtomicBool,
+    /// What is held is of another life of the hub's data.
+    foreign: AtomicBool,
     /// The content is another.
     pub(super) changed: Arc<Notify>,
     /// The hub has said what this is.
@@ -49,6 +51,7 @@ impl Slot {
             asked_in: AtomicU64::new(0),
             fresh_until: AtomicU64::new(0),
             pinned: AtomicBool::new(false),
+            foreign: AtomicBool::new(false),
             changed: Arc::new(Notify::new()),
             confirmed: Notify::new(),
         }
@@ -62,7 +65,14 @@ impl Slot {
         self.data.store(Some(data));
     }
 
+    pub(super) fn estrange(&self) {
+        self.foreign.store(true, Ordering::Release);
+    }
+
     pub(super) fn index(&self) -> Index {
+        if self.foreign.load(Ordering::Acquire) {
+            return 0;
+        }
         self.data.load().as_ref().map_or(0, |data| data.index)
     }
 
@@ -117,7 +127,8 @@ impl Slot {
     }
 
     pub(super) fn apply(&self, delta: &Delta) -> Applied {
-        let held = self.data();
+        let is_foreign = self.foreign.load(Ordering::Acquire);
+        let held = self.data().filter(|_| !is_foreign);
         let known = held.as_deref();
         let is_old = |data: &TopicData| delta.since.is_some() && delta.index < data.index;
         let is_same = |data: &TopicData| {
@@ -131,6 +142,7 @@ impl Slot {
         let Some(data) = known.unwrap_or(&nothing).apply(delta) else { return Applied::Gap };
         let data = Arc::new(data);
         self.store(Arc::clone(&data));
+        self.foreign.store(false, Ordering::Release);
         Applied::New(data)
     }
 }
