@@ -14,7 +14,7 @@ mod options;
 pub mod pending;
 pub mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
