@@ -77,7 +77,7 @@ impl Consul {
         let Some(route) = route::find(&request.path) else { return unknown(&request) };
         let allow = route::allow(route.methods);
         let mut answer = if request.method == Method::OPTIONS {
-            with_allow(Answer::empty(StatusCode::OK), &allow)
+            with_allow(Call::done(), &allow)
         } else if !route.methods.contains(&request.method) {
             let text = format!("method {} not allowed", request.method);
             with_allow(Answer::text(StatusCode::METHOD_NOT_ALLOWED, text), &allow)

@@ -13,6 +13,7 @@ pub mod backend;
 pub mod command;
 pub mod consul;
 pub mod decode;
+pub mod dns;
 pub mod filter;
 pub mod http;
 pub mod hub;

@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
 
     /// Refuses a datacenter that is not this one; an empty one is.
     pub(super) fn is_here(&self, datacenter: &str) -> Result<(), Failure> {
-        if datacenter.is_empty() || datacenter.eq_ignore_ascii_case(&self.place().datacenter) {
+        if datacenter.is_empty() || datacenter == self.place().datacenter {
             return Ok(());
         }
         Err(Failure::failed("No path to datacenter"))

@@ -50,6 +50,12 @@ pub(super) fn put_reading(headers: &mut HeaderMap, reading: &Reading, options: &
     }
 }
 
+/// Says that the hub is there, for reads that have no index.
+pub(super) fn put_leader(headers: &mut HeaderMap) {
+    headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
+    headers.insert(LAST_CONTACT, HeaderValue::from_static("0"));
+}
+
 /// Says at which index the answer is.
 pub(super) fn put_index(headers: &mut HeaderMap, index: Index) {
     headers.insert(INDEX, HeaderValue::from(shown(index)));

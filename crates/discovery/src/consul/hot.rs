@@ -1,6 +1,7 @@
 //! Reads that most requests are: answered from bytes that were written when the topic last changed.
 
 use bytes::Bytes;
+use http::header::CACHE_CONTROL;
 use http::{Method, StatusCode};
 
 use super::Consul;
@@ -16,7 +17,8 @@ use crate::topic::{Instance, Memo, Row, Topic, TopicData};
 impl Consul {
     /// The answer, if it is one of the hot reads and can be given at once.
     pub(super) fn hot(&self, head: &Head<'_>) -> Option<Answer> {
-        if head.method != Method::GET || head.path.contains(['%', '+']) || !self.guard.is_open() {
+        let unusual = head.path.contains(['%', '+']) || head.headers.contains_key(CACHE_CONTROL);
+        if head.method != Method::GET || unusual || !self.guard.is_open() {
             return None;
         }
         let (options, passing) = simple(head.query.unwrap_or_default())?;

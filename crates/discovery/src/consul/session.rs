@@ -19,7 +19,11 @@ impl Call<'_> {
         self.access.require(Resource::Session, &session.node, Policy::Write)?;
         session.id = uuid::Uuid::new_v4().to_string();
         let id = session.id.clone();
-        self.write(Command::CreateSession(session)).await?;
+        let refused = |refusal| match refusal {
+            Refusal::Failed(why) => Failure::failed(format!("apply failed: {why}")),
+            other => Failure::from(other),
+        };
+        self.backend().write(&self.caller, Command::CreateSession(session)).await.map_err(refused)?;
         self.json(&json!({"ID": id}))
     }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::call::{Call, Outcome};
 use super::catalog_write::not_run_here;
 use super::failure::Failure;
+use super::headers::put_leader;
 use super::options::ReadOptions;
 use super::view::{CheckView, KvView, NodeView, ServiceView};
 use crate::command::{CatalogVerb, Command, KvVerb, Outcome as Written, TxnError, TxnOp, TxnResult};
@@ -97,7 +98,8 @@ impl Call<'_> {
         match self.write(Command::Txn(ops)).await?.outcome {
             Written::Txn(Ok(results)) => {
                 let results = Some(results.iter().map(shown).collect());
-                self.json(&Reply { results, errors: None, read: reads_only.then_some(READ) })
+                let reply = Reply { results, errors: None, read: reads_only.then_some(READ) };
+                Ok(told(self.json(&reply)?, reads_only))
             }
             Written::Txn(Err(errors)) => self.conflict(&errors, reads_only),
             _ => Err(Failure::failed("the registry answered something else")),
@@ -135,8 +137,17 @@ impl Call<'_> {
     fn conflict(&self, errors: &[TxnError], reads_only: bool) -> Outcome {
         let errors = errors.iter().map(|error| ErrorView { op_index: error.op, what: &error.what }).collect();
         let reply = Reply { results: None, errors: Some(errors), read: reads_only.then_some(READ) };
-        Ok(Answer::typed(StatusCode::CONFLICT, "application/json; charset=utf-8", self.rendered(&reply)?))
+        let answer = Answer::typed(StatusCode::CONFLICT, "application/json; charset=utf-8", self.rendered(&reply)?);
+        Ok(told(answer, reads_only))
     }
+}
+
+/// Reads say that somebody decided.
+fn told(mut answer: Answer, reads_only: bool) -> Answer {
+    if reads_only {
+        put_leader(&mut answer.headers);
+    }
+    answer
 }
 
 fn writes(op: &TxnOp) -> bool {

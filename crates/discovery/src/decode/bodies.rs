@@ -123,6 +123,9 @@ pub fn check_update(body: &[u8]) -> Result<(Status, String), Refusal> {
 pub fn register(body: &[u8]) -> Result<Registration, Refusal> {
     let value = read(body, &shapes::REGISTER).map_err(enterprise)?;
     let fields = Fields::of(&value);
+    if !fields.text(&["PeerName"]).is_empty() {
+        return failed("cannot register requests with PeerName in them");
+    }
     let keep_node = fields.flag(&["SkipNodeUpdate"]);
     let node = node(fields, "NodeMeta");
     if node.name.is_empty() {

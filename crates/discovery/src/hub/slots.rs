@@ -166,7 +166,7 @@ impl Slots {
             let idle = self
                 .by_topic
                 .iter()
-                .filter(|(_, slot)| !slot.is_wanted() && !(keep_used && slot.used.swap(false, Ordering::Relaxed)));
+                .filter(|(_, slot)| !(slot.is_wanted() || keep_used && slot.used.swap(false, Ordering::Relaxed)));
             let idle: Vec<Topic> = idle.map(|(topic, _)| topic.clone()).collect();
             for topic in idle {
                 self.remove(&topic);

@@ -8,6 +8,8 @@ use crate::registry::{State, Tables};
 
 const MARK: &[u8] = b"thane registry 1\n";
 const SUM_BYTES: usize = 32;
+/// An index no registry has reached: it would be far too large for clients that count in floating point.
+const INDEX_MAX: u64 = 1 << 52;
 /// The entry that holds the index.
 const STATE: &str = "m/state";
 
@@ -49,6 +51,10 @@ pub(super) fn read(mut snapshot: Bytes) -> Result<Tables, Error> {
         } else {
             tables.load(key, &value)?;
         }
+    }
+    let index = tables.index();
+    if index > INDEX_MAX || tables.iter().any(|(_, thing)| thing.modify_index() > index + 1) {
+        return Err(wrong("its index makes no sense"));
     }
     Ok(tables)
 }

@@ -63,7 +63,7 @@ impl Batch {
     }
 
     /// Changes the tables; what that touches is not made anew for readers until it is stored.
-    fn apply(&mut self, hot: &mut Hot, changes: Changes) {
+    fn apply(&mut self, hot: &mut Hot, changes: &Changes) {
         let Applied { index, touches, written } = hot.tables.apply(changes);
         hot.storing.extend(touches.into_iter().map(|touch| (touch, index)));
         self.written.extend(written);
@@ -92,11 +92,11 @@ impl Writer {
             let mut hot = self.shared.hot.write();
             self.timers.begin(&hot.tables, now);
             let changes = hot.tables.repair();
-            batch.apply(&mut hot, changes);
+            batch.apply(&mut hot, &changes);
             if let Some(command) = self.own_node(&hot.tables) {
                 let asker = Asker { now: now.wall, agent: None };
                 match registry::decide(&hot.tables, &command, &asker) {
-                    Ok((changes, _)) => batch.apply(&mut hot, changes),
+                    Ok((changes, _)) => batch.apply(&mut hot, &changes),
                     Err(refusal) => tracing::warn!(%refusal, "the hub's own node is not in the catalog"),
                 }
             }
@@ -147,7 +147,7 @@ impl Writer {
                 let asker = Asker { now: self.clock.now(), agent: agent.as_deref() };
                 let decided = registry::decide(&hot.tables, &command, &asker);
                 let answer = decided.map(|(changes, outcome)| {
-                    batch.apply(&mut hot, changes);
+                    batch.apply(&mut hot, &changes);
                     outcome
                 });
                 self.metrics.writes.inc();
@@ -165,7 +165,7 @@ impl Writer {
                 let lost = agent_record(&hot.tables, &agent).is_some_and(|record| record.lost.is_some());
                 if lost {
                     let changes = registry::seen(&hot.tables, &agent, &self.asker());
-                    batch.apply(&mut hot, changes);
+                    batch.apply(&mut hot, &changes);
                 }
                 batch.seen.push(agent);
             }
@@ -192,7 +192,7 @@ impl Writer {
             tracing::debug!(?due, "due in the registry");
             let mut hot = self.shared.hot.write();
             let changes = registry::due(&hot.tables, &due, &self.asker());
-            batch.apply(&mut hot, changes);
+            batch.apply(&mut hot, &changes);
         }
     }
 

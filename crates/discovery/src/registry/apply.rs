@@ -25,7 +25,7 @@ pub struct Applied {
 
 impl Tables {
     /// Does what was decided against these very tables.
-    pub fn apply(&mut self, changes: Changes) -> Applied {
+    pub fn apply(&mut self, changes: &Changes) -> Applied {
         let mut marks = Marks::default();
         for (id, new) in &changes.things {
             if let Some(old) = self.things.get(id) {
@@ -37,7 +37,7 @@ impl Tables {
             self.index = changes.index;
         }
         for (id, new) in &changes.things {
-            self.set(id.clone(), new.clone());
+            self.set(id, new.clone());
         }
         for (id, new) in &changes.things {
             if let Some(new) = new {
@@ -56,16 +56,13 @@ impl Tables {
     }
 
     /// Puts something in its place, or takes it out, and keeps the ways to find it.
-    pub(super) fn set(&mut self, id: Id, new: Option<Thing>) {
-        let old = match new.clone() {
-            Some(new) => self.things.insert(id.clone(), new),
-            None => self.things.remove(&id),
-        };
-        if let Some(old) = old {
-            self.unlist(&id, &old);
+    pub(super) fn set(&mut self, id: &Id, new: Option<Thing>) {
+        if let Some(old) = self.things.remove(id) {
+            self.unlist(id, &old);
         }
         if let Some(new) = new {
-            self.list(&id, &new);
+            self.list(id, &new);
+            self.things.insert(id.clone(), new);
         }
     }
 

@@ -7,6 +7,10 @@ mod node;
 mod sessions;
 mod txn;
 
+use std::io::{self, Write};
+
+use serde::Serialize;
+
 use super::deadlines::Due;
 use super::draft::{Asker, Changes, Draft};
 use super::id::Id;
@@ -22,11 +26,13 @@ pub use sessions::{LOCK_DELAY_MAX, SESSION_TTL_MAX, SESSION_TTL_MIN};
 const EVENTS_MAX: usize = 256;
 /// Bytes of an event's payload.
 const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a name or an id: with its node it has to fit into a key of the store.
-const NAME_BYTES_MAX: usize = 1024;
+/// Bytes of a name or an id: several of them, escaped, have to fit into a key of the store.
+const NAME_BYTES_MAX: usize = 512;
+/// Bytes of the stored form of a thing.
+const THING_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a command would change, and what came of it. Changes nothing.
-pub fn decide(tables: &Tables, command: &Command, asker: &Asker<'_>) -> Result<(Changes, Outcome), Refusal> {
+pub fn decide<'a>(tables: &'a Tables, command: &'a Command, asker: &Asker<'a>) -> Result<(Changes, Outcome), Refusal> {
     let mut draft = Draft::new(tables, *asker);
     let outcome = match command {
         Command::Kv(op) => Outcome::Kv(draft.kv(op)?),
@@ -90,6 +96,7 @@ impl Draft<'_> {
         for (id, _) in known.into_iter().take(surplus) {
             self.remove(id);
         }
+        check_size("the event", event)?;
         Ok(Outcome::Event(self.put(Id::Event(ltime), UserEvent { ltime, ..event.clone() })))
     }
 
@@ -100,7 +107,8 @@ impl Draft<'_> {
         let digest = &token.secret_digest;
         // What applies without a token has no secret.
         let anonymous = token.accessor == "anonymous" && digest.is_empty();
-        if !anonymous && !(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        let digested = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !(anonymous || digested) {
             return Err(Refusal::Invalid("a token needs the SHA-256 of its secret".to_owned()));
         }
         let tokens = self.range::<Token>(&Id::Token(String::new()), |id| matches!(id, Id::Token(_)));
@@ -108,15 +116,36 @@ impl Draft<'_> {
         if !anonymous && tokens.iter().any(|(_, other)| same(&other.value)) {
             return Err(Refusal::Invalid("another token has this secret".to_owned()));
         }
+        check_size("the token", token)?;
         self.put(Id::Token(token.accessor.clone()), token.clone());
         Ok(())
     }
 }
 
-/// Refuses what could not be stored.
+/// Refuses a name too long to be stored.
 fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Refusal::TooLarge(format!("{what} is longer than {NAME_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+/// Refuses a thing too large to be stored.
+fn check_size(what: &str, thing: &impl Serialize) -> Result<(), Refusal> {
+    struct Count(usize);
+    impl Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    if serde_json::to_writer(&mut count, thing).is_err() || count.0 > THING_BYTES_MAX {
+        return Err(Refusal::TooLarge(format!("{what} is larger than {THING_BYTES_MAX} bytes")));
     }
     Ok(())
 }

@@ -45,7 +45,8 @@ impl Id {
             Self::Event(number) => format!("e/{number:020}"),
             Self::Token(accessor) => format!("o/{accessor}"),
             Self::Tomb(tomb) => {
-                format!("t/{}/{}/{}/{}", tomb.kind, escape(&tomb.scope), escape(&tomb.first), tomb.second)
+                // The first part, which may be long, comes last: there it need not be escaped.
+                format!("t/{}/{}/{}/{}", tomb.kind, escape(&tomb.scope), escape(&tomb.second), tomb.first)
             }
             Self::Agent(name) => format!("a/{name}"),
         }
@@ -74,8 +75,8 @@ impl Id {
                 Self::Tomb(TombKey {
                     kind: parts.next()?.parse().ok()?,
                     scope: unescape(parts.next()?)?,
-                    first: unescape(parts.next()?)?,
-                    second: parts.next()?.to_owned(),
+                    second: unescape(parts.next()?)?,
+                    first: parts.next()?.to_owned(),
                 })
             }
             "a" => Self::Agent(own()),

@@ -85,7 +85,7 @@ impl Tables {
             return Ok(());
         }
         let thing = decode(&id, stored).map_err(|error| damaged(error.to_string()))?;
-        self.set(id, Some(thing));
+        self.set(&id, Some(thing));
         Ok(())
     }
 

@@ -18,8 +18,8 @@ const FULL_ITEMS_MAX: usize = 50_000;
 /// Past lives of an agent's data that are remembered.
 const PAST_MAX: usize = 8;
 
-impl Draft<'_> {
-    pub(super) fn batch(&mut self, agent: &str, batch: &Batch) -> Result<Vec<ItemResult>, Refusal> {
+impl<'a> Draft<'a> {
+    pub(super) fn batch(&mut self, agent: &'a str, batch: &Batch) -> Result<Vec<ItemResult>, Refusal> {
         let most = if batch.full { FULL_ITEMS_MAX } else { ITEMS_MAX };
         if batch.items.len() > most {
             return Err(Refusal::TooLarge(format!("a batch has at most {most} items")));
@@ -28,7 +28,8 @@ impl Draft<'_> {
             return Err(Refusal::Invalid("Must provide node".to_owned()));
         }
         super::check_name("the agent's name", agent)?;
-        self.asker.agent = None;
+        super::check_name("the incarnation", &batch.incarnation)?;
+        self.asker.agent = Some(agent);
         let old = self.find::<AgentRecord>(&Id::Agent(agent.to_owned())).map(|old| AgentRecord::clone(&old.value));
         let old = old.unwrap_or_default();
         if old.incarnation == batch.incarnation && batch.sequence <= old.sequence {

@@ -70,6 +70,7 @@ impl Draft<'_> {
         }
         super::check_name("the service's name", &service.name)?;
         super::check_name("the service's id", &service.id)?;
+        super::check_size("the service", &service)?;
         if service.address.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) {
             return Err(Refusal::Failed("Invalid service address".to_owned()));
         }
@@ -96,6 +97,7 @@ impl Draft<'_> {
             return Err(Refusal::Failed("Must provide check ID or name".to_owned()));
         }
         super::check_name("the check's id", &check.id)?;
+        super::check_size("the check", &check)?;
         if self.node(node).is_none() {
             return Err(missing_node());
         }

@@ -26,6 +26,7 @@ impl Draft<'_> {
             let id = &node.id;
             return Err(Refusal::Failed(format!("Bad node ID: uuid string is wrong length or malformed: {id:?}")));
         }
+        super::check_size("the node", node)?;
         let name = node.name.to_lowercase();
         let created = self.settle_id(&name, node)?;
         let old = self.node(&name).map(|old| (old.create_index, old.value.clone()));

@@ -11,9 +11,9 @@ use crate::registry::thing::Delay;
 /// The shortest time a session may be asked to live without renewal.
 pub const SESSION_TTL_MIN: Duration = Duration::from_secs(10);
 /// The longest.
-pub const SESSION_TTL_MAX: Duration = Duration::from_secs(86_400);
+pub const SESSION_TTL_MAX: Duration = Duration::from_hours(24);
 /// The longest a key stays unlockable after its holder was invalidated.
-pub const LOCK_DELAY_MAX: Duration = Duration::from_secs(60);
+pub const LOCK_DELAY_MAX: Duration = Duration::from_mins(1);
 
 impl Draft<'_> {
     pub(super) fn create_session(&mut self, session: &Session) -> Result<Indexed<Session>, Refusal> {
@@ -24,6 +24,7 @@ impl Draft<'_> {
         if session.node.is_empty() {
             return failed("Must provide Node".to_owned());
         }
+        super::check_size("the session", session)?;
         let ttl = session.ttl.filter(|ttl| !ttl.is_zero());
         if let Some(ttl) = ttl
             && !(SESSION_TTL_MIN..=SESSION_TTL_MAX).contains(&ttl)
