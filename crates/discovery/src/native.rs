@@ -21,7 +21,7 @@ use crate::access::Guard;
 use crate::backend::{Backend, Consistency};
 use crate::http::{Answer, Head, Request, Routes, percent_decoded};
 use crate::topic::{Memo, Topic};
-use call::Call;
+use call::{Call, Problem};
 
 /// What the API is told about its process.
 #[derive(Clone)]
@@ -135,13 +135,14 @@ impl Native {
 
     async fn respond(&self, request: Request) -> Answer {
         let Some(endpoint) = Endpoint::find(&request.path) else {
-            return call::error(StatusCode::NOT_FOUND, "there is nothing here");
+            return Problem::new(StatusCode::NOT_FOUND, "there is nothing here").answer();
         };
         let methods = endpoint.methods();
         if !methods.contains(&request.method) {
             let mut answer = match request.method {
                 Method::OPTIONS => Answer::empty(StatusCode::OK),
-                _ => call::error(StatusCode::METHOD_NOT_ALLOWED, &format!("{} is not done here", request.method)),
+                _ => Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not done here", request.method))
+                    .answer(),
             };
             let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
             if let Ok(value) = HeaderValue::from_str(&allow) {
@@ -151,9 +152,9 @@ impl Native {
         }
         let answered = match Call::new(self, &request).await {
             Ok(call) => call.dispatch(endpoint).await,
-            Err(answer) => Err(answer),
+            Err(problem) => Err(problem),
         };
-        answered.unwrap_or_else(|answer| answer)
+        answered.unwrap_or_else(Problem::answer)
     }
 
     /// The instances of a service, if they are here and nobody is asked for a token.

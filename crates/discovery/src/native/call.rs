@@ -25,14 +25,14 @@ pub(super) struct Call<'a> {
     pub(super) caller: Caller,
 }
 
-/// An answer, whichever it is.
-pub(super) type Outcome = Result<Answer, Answer>;
+/// An answer, or what went wrong.
+pub(super) type Outcome = Result<Answer, Problem>;
 
 impl<'a> Call<'a> {
-    pub(super) async fn new(native: &'a Native, request: &'a Request) -> Result<Self, Answer> {
+    pub(super) async fn new(native: &'a Native, request: &'a Request) -> Result<Self, Problem> {
         let caller = Caller { token: token(&request.query, &request.headers).map(str::to_owned) };
         let access = native.guard.access(caller.token.as_deref()).await;
-        let access = access.map_err(|unknown| error(StatusCode::FORBIDDEN, &unknown.to_string()))?;
+        let access = access.map_err(|unknown| Problem::new(StatusCode::FORBIDDEN, unknown.to_string()))?;
         Ok(Self { native, request, access, caller })
     }
 
@@ -64,18 +64,18 @@ impl<'a> Call<'a> {
     }
 
     /// The agent beside this edge.
-    pub(super) fn local(&self) -> Result<&'a dyn LocalAgent, Answer> {
+    pub(super) fn local(&self) -> Result<&'a dyn LocalAgent, Problem> {
         let text = "this is the hub: what an agent registers is registered with that agent";
-        self.native.backend.local().ok_or_else(|| error(StatusCode::NOT_FOUND, text))
+        self.native.backend.local().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, text))
     }
 
-    pub(super) fn require(&self, resource: Resource, name: &str, wanted: Policy) -> Result<(), Answer> {
-        self.access.require(resource, name, wanted).map_err(|refusal| refused(&refusal))
+    pub(super) fn require(&self, resource: Resource, name: &str, wanted: Policy) -> Result<(), Problem> {
+        Ok(self.access.require(resource, name, wanted)?)
     }
 
-    pub(super) fn body(&self) -> Result<&'a bytes::Bytes, Answer> {
+    pub(super) fn body(&self) -> Result<&'a bytes::Bytes, Problem> {
         let text = "the body is larger than may be";
-        self.request.body.as_ref().map_err(|_| error(StatusCode::PAYLOAD_TOO_LARGE, text))
+        self.request.body.as_ref().map_err(|_| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text))
     }
 
     /// How sure the reader wants to be.
@@ -87,17 +87,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(super) async fn read(&self, topic: &Topic) -> Result<Reading, Answer> {
+    pub(super) async fn read(&self, topic: &Topic) -> Result<Reading, Problem> {
         if let Some(reading) = self.backend().ready(topic, self.consistency()) {
             return Ok(reading);
         }
         let reading = self.backend().read(topic, self.consistency()).await;
-        reading.map_err(|unavailable| error(StatusCode::INTERNAL_SERVER_ERROR, &unavailable.to_string()))
+        reading.map_err(|unavailable| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, unavailable.to_string()))
     }
 
     /// The index a reader has, and how long it waits for another; `None`: it does not wait.
-    pub(super) fn waiting(&self) -> Result<Option<(Index, Duration)>, Answer> {
-        let bad = |what: &str| error(StatusCode::BAD_REQUEST, &format!("Invalid {what}"));
+    pub(super) fn waiting(&self) -> Result<Option<(Index, Duration)>, Problem> {
+        let bad = |what: &str| Problem::new(StatusCode::BAD_REQUEST, format!("Invalid {what}"));
         let query = &self.request.query;
         let Some(index) = query.given("index") else { return Ok(None) };
         let index: Index = index.parse().map_err(|_| bad("index"))?;
@@ -154,7 +154,7 @@ impl<'a> Call<'a> {
 
     async fn reload(&self) -> Outcome {
         self.require(Resource::Agent, &self.backend().place().node, Policy::Write)?;
-        self.local()?.reload().await.map_err(|refusal| refused(&refusal))?;
+        self.local()?.reload().await?;
         Ok(json(StatusCode::OK, &json!({"reloaded": true})))
     }
 
@@ -215,26 +215,42 @@ pub(super) fn with_reading(mut answer: Answer, reading: &Reading) -> Answer {
 pub(super) fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Answer {
     match serde_json::to_vec(value) {
         Ok(body) => Answer::json(status, body),
-        Err(failure) => error(StatusCode::INTERNAL_SERVER_ERROR, &failure.to_string()),
+        Err(failure) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, failure.to_string()).answer(),
     }
 }
 
 /// What went wrong.
-pub(super) fn error(status: StatusCode, text: &str) -> Answer {
-    Answer::json(status, json!({"error": text}).to_string())
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    text: String,
 }
 
-/// A refusal as an answer.
-pub(super) fn refused(refusal: &Refusal) -> Answer {
-    let status = match refusal {
+impl Problem {
+    pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    pub(super) fn answer(self) -> Answer {
+        Answer::json(self.status, json!({"error": self.text}).to_string())
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(status(&refusal), refusal.to_string())
+    }
+}
+
+fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
         Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
         Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
         Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
         Refusal::Failed(_) | Refusal::NoHub => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    error(status, &refusal.to_string())
+    }
 }
 
 /// The token a request shows.

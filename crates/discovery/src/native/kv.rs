@@ -5,7 +5,7 @@ use http::header::ACCEPT;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::call::{Call, Outcome, error, json as answer, refused, with_reading};
+use super::call::{Call, Outcome, Problem, json as answer, with_reading};
 use super::view::{KeyView, keys};
 use super::watch;
 use crate::backend::Reading;
@@ -23,7 +23,7 @@ enum Target<'a> {
     All(&'a str),
 }
 
-impl<'a> Call<'a> {
+impl Call<'_> {
     /// One key, or with `?prefix` or a star at the end all that begin so.
     fn target<'k>(&'k self, key: &'k str) -> Target<'k> {
         let query = &self.request.query;
@@ -55,7 +55,7 @@ impl<'a> Call<'a> {
         let shown = match target {
             Target::One(_) => match keys(&reading.data).next() {
                 Some(entry) => answer(StatusCode::OK, &KeyView::new(entry)),
-                None => error(StatusCode::NOT_FOUND, "there is no such key"),
+                None => Problem::new(StatusCode::NOT_FOUND, "there is no such key").answer(),
             },
             Target::All(_) => {
                 let may = |key: &str| self.access.allows(Resource::Key, key, Policy::Read);
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
     }
 
     /// The topic, at once or when it is no longer what the reader has.
-    async fn awaited(&self, topic: &Topic) -> Result<Reading, Answer> {
+    async fn awaited(&self, topic: &Topic) -> Result<Reading, Problem> {
         let Some((index, wait)) = self.waiting()? else { return self.read(topic).await };
         let _place = self.native.watches.try_acquire().map_err(|_| too_many())?;
         let deadline = Instant::now() + wait;
@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
         let value = self.body()?.clone();
         if value.len() > VALUE_MAX {
             let text = format!("a value has at most {VALUE_MAX} bytes");
-            return Err(error(StatusCode::PAYLOAD_TOO_LARGE, &text));
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, &text));
         }
         let flags = self.number("flags")?.unwrap_or(0);
         let cas = self.number("cas")?;
@@ -116,8 +116,7 @@ impl<'a> Call<'a> {
         let cas = self.number("cas")?;
         let (verb, key) = match self.target(key) {
             Target::All(prefix) if self.request.query.has("prefix") || key.ends_with('*') => {
-                let allowed = self.access.require_tree(Resource::Key, prefix, Policy::Write);
-                allowed.map_err(|refusal| refused(&refusal))?;
+                self.access.require_tree(Resource::Key, prefix, Policy::Write)?;
                 (KvVerb::DeleteTree, prefix)
             }
             _ => {
@@ -139,22 +138,22 @@ impl<'a> Call<'a> {
 
     async fn write_key(&self, op: KvOp) -> Outcome {
         let key = op.key.clone();
-        let done = self.backend().write(&self.caller, Command::Kv(op)).await.map_err(|refusal| refused(&refusal))?;
+        let done = self.backend().write(&self.caller, Command::Kv(op)).await?;
         let success = !matches!(done.outcome, Result_::Kv(false));
         let status = if success { StatusCode::OK } else { StatusCode::CONFLICT };
         Ok(answer(status, &json!({"key": key, "success": success, "index": done.index})))
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, Answer> {
+    fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
         let Some(text) = self.request.query.given(name) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| error(StatusCode::BAD_REQUEST, &format!("Invalid {name}: {text}")))
+        text.parse().map(Some).map_err(|_| Problem::new(StatusCode::BAD_REQUEST, format!("Invalid {name}: {text}")))
     }
 }
 
-fn one(key: &str) -> Result<&str, Answer> {
-    if key.is_empty() { Err(error(StatusCode::BAD_REQUEST, "Missing key name")) } else { Ok(key) }
+fn one(key: &str) -> Result<&str, Problem> {
+    if key.is_empty() { Err(Problem::new(StatusCode::BAD_REQUEST, "Missing key name")) } else { Ok(key) }
 }
 
-fn too_many() -> Answer {
-    error(StatusCode::TOO_MANY_REQUESTS, "too many watches are open")
+fn too_many() -> Problem {
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many watches are open")
 }

@@ -4,9 +4,9 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::bodies;
-use super::call::{Call, Outcome, error, json as answer, refused};
+use super::call::{Call, Outcome, Problem, json as answer};
 use super::view::{CheckView, LocalView};
-use crate::http::Answer;
+use crate::agent::state::unknown_check;
 use crate::model::{Check, Policy, Resource};
 
 impl Call<'_> {
@@ -21,7 +21,7 @@ impl Call<'_> {
 
     pub(super) async fn register_service(&self) -> Outcome {
         let interval = (self.native.options.check_interval)();
-        let (service, checks) = bodies::service(self.body()?, interval).map_err(|refusal| refused(&refusal))?;
+        let (service, checks) = bodies::service(self.body()?, interval)?;
         let local = self.local()?;
         self.require(Resource::Service, &service.name, Policy::Write)?;
         if let Some(known) = local.services().get(&service.id) {
@@ -29,7 +29,7 @@ impl Call<'_> {
         }
         let id = service.id.clone();
         let replace = self.request.query.has("replace-existing-checks");
-        local.register(service, checks, replace).await.map_err(|refusal| refused(&refusal))?;
+        local.register(service, checks, replace).await?;
         Ok(answer(StatusCode::OK, &json!({"id": id, "registered": true})))
     }
 
@@ -38,7 +38,7 @@ impl Call<'_> {
         if let Some(known) = local.services().get(id) {
             self.require(Resource::Service, &known.service.name, Policy::Write)?;
         }
-        local.deregister(id).await.map_err(|refusal| refused(&refusal))?;
+        local.deregister(id).await?;
         Ok(answer(StatusCode::OK, &json!({"id": id, "deregistered": true})))
     }
 
@@ -51,7 +51,7 @@ impl Call<'_> {
 
     pub(super) async fn register_check(&self) -> Outcome {
         let interval = (self.native.options.check_interval)();
-        let mut check = bodies::check(self.body()?, interval).map_err(|refusal| refused(&refusal))?;
+        let mut check = bodies::check(self.body()?, interval)?;
         let local = self.local()?;
         if let Some(known) = local.services().get(&check.service_id) {
             check.service_name.clone_from(&known.service.name);
@@ -61,40 +61,35 @@ impl Call<'_> {
             self.may(known, Policy::Write)?;
         }
         let id = check.id.clone();
-        local.register_check(check).await.map_err(|refusal| refused(&refusal))?;
+        local.register_check(check).await?;
         Ok(answer(StatusCode::OK, &json!({"id": id, "registered": true})))
     }
 
     pub(super) async fn update_check(&self, id: &str) -> Outcome {
-        let (status, output) = bodies::update(self.body()?).map_err(|refusal| refused(&refusal))?;
+        let (status, output) = bodies::update(self.body()?)?;
         let local = self.local()?;
         self.may_known(id)?;
-        local.update_check(id, status, output).await.map_err(|refusal| refused(&refusal))?;
+        local.update_check(id, status, output).await?;
         Ok(answer(StatusCode::OK, &json!({"id": id, "status": status})))
     }
 
     pub(super) async fn deregister_check(&self, id: &str) -> Outcome {
         let local = self.local()?;
         self.may_known(id)?;
-        local.deregister_check(id).await.map_err(|refusal| refused(&refusal))?;
+        local.deregister_check(id).await?;
         Ok(answer(StatusCode::OK, &json!({"id": id, "deregistered": true})))
     }
 
-    fn may_known(&self, id: &str) -> Result<(), Answer> {
-        match self.local()?.checks().get(id) {
-            Some(known) => self.may(known, Policy::Write),
-            None => {
-                let text = format!("Unknown check ID {id:?}. Ensure that the check ID is passed, not the check name.");
-                Err(error(StatusCode::NOT_FOUND, &text))
-            }
-        }
+    fn may_known(&self, id: &str) -> Result<(), Problem> {
+        let checks = self.local()?.checks();
+        self.may(checks.get(id).ok_or_else(|| unknown_check(id))?, Policy::Write)
     }
 
     /// A check of a service is the service's, another is the node's.
-    fn may(&self, check: &Check, wanted: Policy) -> Result<(), Answer> {
-        match check.service_id.is_empty() {
-            true => self.require(Resource::Node, &self.backend().place().node, wanted),
-            false => self.require(Resource::Service, &check.service_name, wanted),
+    fn may(&self, check: &Check, wanted: Policy) -> Result<(), Problem> {
+        if check.service_id.is_empty() {
+            return self.require(Resource::Node, &self.backend().place().node, wanted);
         }
+        self.require(Resource::Service, &check.service_name, wanted)
     }
 }

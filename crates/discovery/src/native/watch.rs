@@ -117,9 +117,8 @@ fn changes(before: &TopicData, after: &TopicData, access: &Access) -> String {
     }
     events.extend(left.keys().filter(|key| may(access, key)).map(|key| ("delete", json!({"key": key}))));
     let count = events.len();
-    let texts = events.into_iter().enumerate().map(|(place, (name, data))| match place + 1 == count {
-        true => event(name, after.index, &data),
-        false => format!("event: {name}\ndata: {data}\n\n"),
+    let texts = events.into_iter().enumerate().map(|(place, (name, data))| {
+        if place + 1 == count { event(name, after.index, &data) } else { format!("event: {name}\ndata: {data}\n\n") }
     });
     texts.collect()
 }

@@ -147,7 +147,7 @@ async fn until(agent: &Spoke, expected: impl Fn(&Arc<crate::agent::Agent>) -> bo
             change.await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it did not come to that");
+    tokio::time::timeout(Duration::from_mins(1), waiting).await.expect("it did not come to that");
 }
 
 #[tokio::test]

@@ -202,10 +202,8 @@ pub(crate) async fn until(
             }
         }
     };
-    match tokio::time::timeout(PATIENCE, waiting).await {
-        Ok(data) => data,
-        Err(_) => panic!("{topic:?} did not become what was expected"),
-    }
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.unwrap_or_else(|_| panic!("{topic:?} did not become what was expected"))
 }
 
 pub(crate) fn service(id: &str, name: &str, port: u16) -> Service {
