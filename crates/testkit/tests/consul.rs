@@ -29,17 +29,27 @@ fn there_are_enough_sequences() {
     assert!(all.len() >= 80, "{} sequences", all.len());
 }
 
-/// What clients see of us is what they see of Consul, but for what the scripts accept with a reason.
+/// What clients see of us is what they see of Consul, but for what the scripts accept with a reason: whether they ask an
+/// agent or, having none, the hub itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thane_answers_as_consul_does() {
     let Some(home) = home_or_skip(Consul::programs()) else { return };
     let consul = Consul::start(&home, NODE).await.unwrap_or_else(|error| panic!("{error:#}"));
-    let ours = Ours::start(NODE).await;
-    let sequences = sequences();
-    let (expected, found) =
-        tokio::join!(run_consul(consul.address(), &sequences, &[]), run_consul(&ours.address, &sequences, &[]));
-    let report = Report::new(&sequences, &expected, &found);
-    eprintln!("{report}");
-    ours.stop().await;
-    assert_eq!(report.failed(), 0, "some answers are not those of Consul");
+    let (hub, agent) = (Ours::hub(NODE).await, Ours::agent(NODE).await);
+    let all = sequences();
+    // A hub has no agent beside it.
+    let common: Vec<Sequence> = all.iter().filter(|sequence| sequence.file != "agent.yaml").cloned().collect();
+    let (expected, through_agent, from_hub) = tokio::join!(
+        run_consul(consul.address(), &all, &[]),
+        run_consul(&agent.address, &all, &[]),
+        run_consul(&hub.address, &common, &[])
+    );
+    let pairs = all.iter().zip(&expected).filter(|(sequence, _)| sequence.file != "agent.yaml");
+    let expected_of_hub: Vec<_> = pairs.map(|(_, recording)| recording.clone()).collect();
+    let agents = Report::new(&all, &expected, &through_agent);
+    let hubs = Report::new(&common, &expected_of_hub, &from_hub);
+    eprintln!("an agent:\n{agents}\nthe hub:\n{hubs}");
+    agent.stop().await;
+    hub.stop().await;
+    assert_eq!((agents.failed(), hubs.failed()), (0, 0), "some answers are not those of Consul");
 }

@@ -28,7 +28,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn flag(self) -> &'static str {
+    /// As settings and flags call it.
+    pub fn flag(self) -> &'static str {
         match self {
             Self::Managed => "managed",
             Self::Autonomous => "autonomous",

@@ -8,6 +8,7 @@ use thane_agent::connection;
 use thane_runtime::config::units::{ByteSize, Span};
 use thane_sync::mapping::Mode;
 
+use super::discovery::AgentDiscovery;
 use super::hub::{Placement, TlsVersion};
 use super::link::LinkSettings;
 
@@ -63,6 +64,10 @@ pub(crate) struct AgentSettings {
     pub(crate) message_bytes_max: ByteSize,
     /// The connection.
     pub(crate) link: LinkSettings,
+    /// Whether the cluster's Applications are kept in step; an agent of a plain machine has none.
+    pub(crate) fleet: bool,
+    /// Services, health and keys.
+    pub(crate) discovery: AgentDiscovery,
     /// Writes to the API at once.
     pub(crate) writes_max: usize,
     /// How long one write may take.
@@ -101,6 +106,8 @@ impl Default for AgentSettings {
             backoff_max: Span(connection.backoff_max),
             message_bytes_max: ByteSize(u64::try_from(connection.message_bytes_max).unwrap_or(u64::MAX)),
             link: LinkSettings::default(),
+            fleet: true,
+            discovery: AgentDiscovery::default(),
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),
             health_port: 0,
