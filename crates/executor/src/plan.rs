@@ -123,6 +123,13 @@ pub struct Mount {
 pub enum Source {
     /// A directory or file of the host.
     Bind(PathBuf),
+    /// Something below a directory whose content is anybody's work; made if it is missing.
+    Below {
+        /// The directory.
+        root: PathBuf,
+        /// The path in it; links in it lead nowhere else.
+        path: String,
+    },
     /// Memory of at most so many bytes.
     Memory {
         /// The bound.

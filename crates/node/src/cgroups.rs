@@ -108,10 +108,8 @@ impl Layout {
     fn parents(&self, cgroups: &mut Cgroups, root: &Path, names: &[&str], controllers: &[String]) -> PathBuf {
         let used = ["memory", "cpu", "pids"].into_iter().filter(|name| controllers.iter().any(|one| one == name));
         let passed: Vec<String> = used.map(|name| format!("+{name}")).collect();
-        let settings = || match passed.is_empty() {
-            true => Vec::new(),
-            false => vec![("cgroup.subtree_control".to_owned(), passed.join(" "))],
-        };
+        let written = ("cgroup.subtree_control".to_owned(), passed.join(" "));
+        let settings = || if passed.is_empty() { Vec::new() } else { vec![written.clone()] };
         let mut path = root.to_owned();
         for name in names {
             path.push(name);

@@ -9,7 +9,7 @@ use crate::quantity;
 
 /// What references in a pod lead to. Keys are there or not; bytes that are no text are passed over.
 pub(crate) trait Lookup {
-    /// The values of a ConfigMap, if it exists.
+    /// The values of a `ConfigMap`, if it exists.
     fn config_map(&self, name: &str) -> Option<BTreeMap<String, String>>;
     /// The values of a Secret, if it exists.
     fn secret(&self, name: &str) -> Option<BTreeMap<String, String>>;

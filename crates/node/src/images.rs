@@ -127,7 +127,7 @@ impl Images {
         let found = self
             .list()?
             .into_iter()
-            .find(|image| image.names.iter().any(|known| *known == wanted) || (is_id && image.id.starts_with(short)));
+            .find(|image| image.names.contains(&wanted) || (is_id && image.id.starts_with(short)));
         found.ok_or_else(|| Error::Absent(name.to_owned()))
     }
 
@@ -221,8 +221,10 @@ fn canonical(name: &str) -> Result<String> {
     Ok(if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") })
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The digest of a file's content.

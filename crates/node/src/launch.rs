@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, SecurityContext};
 use thane_executor::plan::User;
 
 use crate::environment::expand;
+use crate::ids::COUNT;
 use crate::images::ImageConfig;
 use crate::pod::PodExt;
 
@@ -88,9 +89,8 @@ pub(crate) fn user(
     }
     let groups = of_pod.supplemental_groups.unwrap_or_default().into_iter().chain(of_pod.fs_group);
     let groups: Vec<u32> = groups.filter_map(|group| u32::try_from(group).ok()).collect();
-    const LIMIT: u32 = crate::ids::COUNT;
-    match [uid, gid].iter().chain(&groups).find(|id| **id >= LIMIT) {
-        Some(id) => Err(format!("user or group {id} is not below {LIMIT}")),
+    match [uid, gid].iter().chain(&groups).find(|id| **id >= COUNT) {
+        Some(id) => Err(format!("user or group {id} is not below {COUNT}")),
         None => Ok(User { uid, gid, groups }),
     }
 }

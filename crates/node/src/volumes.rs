@@ -11,7 +11,7 @@ use thane_executor::plan::{Mount, Source};
 use crate::environment::expand;
 use crate::pod::PodExt;
 use crate::quantity;
-pub(crate) use content::{Entry, Needs, needs, write};
+pub(crate) use content::{Entry, Keys, Needs, needs, write};
 
 /// Where a volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +86,12 @@ fn one(mount: &VolumeMount, place: &Place, env: &BTreeMap<String, String>) -> Re
         }
         Place::Memory(_) => return Err("a volume in memory has no subPath".to_owned()),
         Place::Directory { path, read_only } => {
-            let path = if below.is_empty() { path.clone() } else { path.join(below) };
-            Mount { target: mount.mount_path.clone(), source: Source::Bind(path), read_only: asked || *read_only }
+            let source = if below.is_empty() {
+                Source::Bind(path.clone())
+            } else {
+                Source::Below { root: path.clone(), path: below }
+            };
+            Mount { target: mount.mount_path.clone(), source, read_only: asked || *read_only }
         }
     })
 }
@@ -128,7 +132,7 @@ mod tests {
             [
                 mount("/a", Source::Memory { bytes: Some(1 << 20) }, true),
                 mount("/s", bind("/v/s"), true),
-                mount("/a/b", bind("/claims/n/k/sub"), false),
+                mount("/a/b", Source::Below { root: PathBuf::from("/claims/n/k"), path: "sub".to_owned() }, false),
                 mount("/a/b/c", bind("/v/e"), false),
             ]
         );

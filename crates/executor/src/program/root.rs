@@ -176,6 +176,22 @@ fn attach(place: &Place<'_>, mount: &Mount) -> Result<()> {
             let target = if is_directory { place.directory(&mount.target)? } else { place.file(&mount.target)? };
             put(&bound(path, NO_SUID | NO_DEVICES | read_only)?, &target, &mount.target)
         }
+        Source::Below { root, path } => {
+            let root = open_directory(root).doing(|| root.display().to_string())?;
+            let within = Place { root: root.as_fd(), owner: place.owner };
+            let found = match within.existing(path) {
+                Some(found) => found,
+                None => within.directory(path)?,
+            };
+            let kind = rustix::fs::fstat(&found).doing(|| path.clone())?.st_mode;
+            let is_directory = rustix::fs::FileType::from_raw_mode(kind).is_dir();
+            let target = if is_directory { place.directory(&mount.target)? } else { place.file(&mount.target)? };
+            let flags =
+                OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+            let tree = open_tree(&found, "", flags).doing(|| path.clone())?;
+            sys::set_attributes(tree.as_fd(), NO_SUID | NO_DEVICES | read_only, None).doing(|| path.clone())?;
+            put(&tree, &target, &mount.target)
+        }
         Source::Memory { bytes } => {
             let (owner, size) = (place.owner.to_string(), bytes.map(|bytes| bytes.to_string()));
             let mut options = vec![("mode", "1777"), ("uid", owner.as_str()), ("gid", owner.as_str())];

@@ -109,7 +109,7 @@ impl Archive {
         if name.is_some() && found.len() > 1 {
             return Err(Error::Archive("an archive of several images keeps their names".to_owned()));
         }
-        found.into_iter().map(|one| self.keep(images, one, name)).collect()
+        found.iter().map(|one| self.keep(images, one, name)).collect()
     }
 
     /// `manifest.json`: a list of images with their files.
@@ -155,7 +155,7 @@ impl Archive {
         Ok(())
     }
 
-    fn keep(&mut self, images: &Images, found: Found, name: Option<&str>) -> Result<Image, Error> {
+    fn keep(&mut self, images: &Images, found: &Found, name: Option<&str>) -> Result<Image, Error> {
         let names = match name {
             Some(name) => vec![name.to_owned()],
             None => found.names.iter().map(|name| canonical(name)).collect::<Result<_, _>>()?,

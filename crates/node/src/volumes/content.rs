@@ -1,4 +1,4 @@
-//! Volumes whose files come from the API: ConfigMaps, Secrets, fields of the pod, tokens.
+//! Volumes whose files come from the API: `ConfigMap`s, Secrets, fields of the pod, tokens.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) struct Entry {
 /// Something a volume's files are made from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Needs {
-    /// Keys of a ConfigMap.
+    /// Keys of a `ConfigMap`.
     ConfigMap(Keys),
     /// Keys of a Secret.
     Secret(Keys),
