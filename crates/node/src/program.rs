@@ -110,7 +110,10 @@ impl Living {
     }
 }
 
-#[expect(deprecated, reason = "it is unsound for descriptors that are not owned; this one is, and the other way is unsafe")]
+#[expect(
+    deprecated,
+    reason = "it is unsound for descriptors that are not owned; this one is, and the other way is unsafe"
+)]
 fn watched(fd: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd).ok()
 }

@@ -29,8 +29,16 @@ pub(crate) struct Bed {
 
 /// A node that runs.
 pub(crate) struct Running {
-    pub(crate) tasks: Tasks,
+    tasks: Tasks,
     _supervisor: thane_runtime::tasks::Supervisor,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Running {
+    /// Vanishes without a word, as a process that is killed does.
+    pub(crate) fn kill(self) {
+        self.runtime.shutdown_background();
+    }
 }
 
 impl Bed {
@@ -55,8 +63,13 @@ impl Bed {
     pub(crate) async fn start_node(&mut self) {
         let (tasks, supervisor) = Tasks::root("node");
         let addresses = Arc::new(Addresses::default());
-        Node::start(self.config.clone(), self.client(), SystemClock::shared(), addresses, &tasks).await.unwrap();
-        self.node = Some(Running { tasks, _supervisor: supervisor });
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (config, client, group) = (self.config.clone(), self.client(), tasks.clone());
+        let starting = runtime.spawn(async move {
+            Node::start(config, client, SystemClock::shared(), addresses, &group).await.map(|_| ())
+        });
+        starting.await.unwrap().unwrap();
+        self.node = Some(Running { tasks, _supervisor: supervisor, runtime });
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -124,18 +137,24 @@ impl Bed {
         String::from_utf8_lossy(&text).into_owned()
     }
 
+    /// Deletes a pod and waits until nothing of it is left, in the API and on disk.
     pub(crate) async fn delete(&self, name: &str) {
         let pod = self.pods().get(name).await.unwrap();
         self.pods().delete(name, &DeleteParams::default()).await.unwrap();
-        let uid = pod.metadata.uid.unwrap();
-        let gone = kube::runtime::conditions::is_deleted(&uid);
-        tokio::time::timeout(PATIENCE, await_condition(self.pods(), name, gone)).await.unwrap().unwrap();
+        let directory = self.folder.path().join("node/pods").join(pod.metadata.uid.unwrap());
+        let gone = async {
+            while self.pods().get_opt(name).await.unwrap().is_some() || directory.exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, gone).await.unwrap();
     }
 
     /// Stops everything and fails if anything is left behind.
     pub(crate) async fn end(mut self) -> Result<()> {
         if let Some(node) = self.node.take() {
             let late = node.tasks.shutdown(PATIENCE).await;
+            node.runtime.shutdown_background();
             anyhow::ensure!(late.is_empty(), "tasks did not end: {late:?}");
         }
         self.api.take().unwrap().stop().await?;
