@@ -54,6 +54,10 @@ bench: build ## side by side with kube-apiserver and etcd; run `make peers` firs
 bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent thane'; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_fleet -- $(BENCH)
 
+.PHONY: bench-crowd
+bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --hub-api kubernetes'; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
+
 .PHONY: coverage
 coverage: ## line coverage in coverage/html
 	$(CARGO) llvm-cov --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-llvm-cov

@@ -12,6 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "argocd-agent/eventstreamapi.proto",
         "argocd-agent/logstreamapi.proto",
         "argocd-agent/terminalstreamapi.proto",
+        "konsul/agent.proto",
+        "grpc/health.proto",
     ];
     let descriptors = protox::compile(files, [&root])?;
     // Bodies are passed on, never looked into where they are moved: sharing them costs nothing.

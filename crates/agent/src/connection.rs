@@ -237,7 +237,7 @@ impl Dialer {
         };
         tracing::info!(agent = opened.agent, hub = %self.line.address(), version = opened.hub_version, "connected");
         on.send(opened).await.ok()?;
-        self.metrics.opened();
+        self.metrics.opened(self.clock.now());
         self.state.send_replace(State::Connected);
         Some(stream.run(reply).await)
     }

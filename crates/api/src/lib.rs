@@ -3,7 +3,9 @@
 pub mod code;
 pub mod event;
 pub mod frame;
+pub mod identity;
 pub mod kinds;
 pub mod wire;
 
 pub use code::{Code, Exit};
+pub use identity::AgentName;

@@ -41,3 +41,13 @@ pub mod logs {
 pub mod terminal {
     tonic::include_proto!("terminalstreamapi");
 }
+
+/// Services, keys and health between an agent and the hub.
+pub mod discovery {
+    tonic::include_proto!("konsul.agent");
+}
+
+/// How a gRPC server says that it is well.
+pub mod health {
+    tonic::include_proto!("grpc.health.v1");
+}

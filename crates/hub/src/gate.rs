@@ -190,6 +190,16 @@ impl Gate {
         self.noted(peer, decided)
     }
 
+    /// Judges a call by the certificate of its connection alone: the agent it names.
+    pub fn recognise(&self, peer: &Peer) -> Result<String, Refusal> {
+        let decided = self.certificate(peer).and_then(|certificate| {
+            let agent = self.certificate_name(&certificate)?;
+            self.check_name(&agent)?;
+            Ok(agent)
+        });
+        self.noted(peer, decided)
+    }
+
     fn noted<T>(&self, peer: &Peer, decided: Result<T, Refusal>) -> Result<T, Refusal> {
         match &decided {
             Ok(_) => self.refusals.forgive(peer.address.ip()),

@@ -1,6 +1,7 @@
 //! The hub at work: its objects on their way to agents, what agents report on its way back.
 
 mod agents;
+mod changes;
 mod identity;
 mod news;
 mod record;
@@ -68,6 +69,8 @@ pub struct Parts {
     pub live: Arc<dyn Live>,
     /// Logs and terminals.
     pub streams: Arc<dyn transport::Live>,
+    /// What else agents may call on this listener.
+    pub guests: Option<transport::Guests>,
     /// A random text of this process.
     pub salt: String,
 }
@@ -134,6 +137,7 @@ struct Running {
     salt: String,
     principal_uid: String,
     figures: Figures,
+    changes: changes::Changes,
     router: Router,
     links: BTreeMap<String, agents::Connection>,
     objects: Objects,
@@ -150,8 +154,10 @@ pub async fn start(
     tasks: &Tasks,
 ) -> Result<Handle, kube::Error> {
     let principal_uid = principal_uid(&parts.client, &config.side.namespace, &parts.salt).await?;
-    let figures = Figures::default();
+    let figures = Figures::new(thane_link::Role::Principal);
     figures.register(registry);
+    let changes = changes::Changes::default();
+    changes.register(registry);
     parts.gate.register(registry.sub_registry_with_prefix(PREFIX));
     let (observed, incoming) = mpsc::channel(OBSERVED_MAX);
     let watches = tasks.child("watches");
@@ -170,6 +176,7 @@ pub async fn start(
         gate: parts.gate,
         streams,
         live: parts.streams,
+        guests: parts.guests,
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
     };
@@ -177,12 +184,13 @@ pub async fn start(
         router: Router::new(Arc::new(config.side.clone())),
         objects: Objects::new(parts.client.clone(), "thane-hub", config.writes_max, config.write_timeout),
         requests: requests::Requests::default(),
-        records: record::Records::start(parts.client, &tasks.child("records"), registry),
+        records: record::Records::start(parts.client, Arc::clone(&parts.clock), &tasks.child("records"), registry),
         clock: parts.clock,
         live: parts.live,
         salt: parts.salt,
         principal_uid,
         figures,
+        changes,
         links: BTreeMap::new(),
         tasks: tasks.child("links"),
         config,

@@ -95,12 +95,34 @@ pub struct Service {
     pub streams: mpsc::Sender<Stream>,
     /// Where logs and terminals go.
     pub live: Arc<dyn Live>,
+    /// What else agents may call here.
+    pub guests: Option<Guests>,
     /// Bounds.
     pub config: Config,
     /// Counts.
     pub metrics: Metrics,
     /// Time.
     pub clock: SharedClock,
+}
+
+/// gRPC services of others on the same listener. Whoever calls them is known by the certificate of the connection: each
+/// request carries an [`AgentName`](thane_api::AgentName).
+#[derive(Clone)]
+pub struct Guests {
+    /// What their paths begin with: `/package.`.
+    prefix: &'static str,
+    routes: tonic::service::Routes,
+}
+
+impl Guests {
+    /// The services of one package.
+    pub fn new(prefix: &'static str, routes: tonic::service::Routes) -> Self {
+        Self { prefix, routes: routes.prepare() }
+    }
+
+    fn are_called(&self, path: &str) -> bool {
+        path.starts_with(self.prefix)
+    }
 }
 
 /// Accepts connections until the tasks are asked to stop.

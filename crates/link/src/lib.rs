@@ -6,6 +6,6 @@ mod objects;
 mod watch;
 
 pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream, Tell};
-pub use metrics::{Figures, LinkMetrics};
+pub use metrics::{Figures, LinkMetrics, Role};
 pub use objects::{Objects, collection, slim};
 pub use watch::{Observed, Source, follow};

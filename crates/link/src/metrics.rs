@@ -1,9 +1,12 @@
 //! What is counted about connections, and which of it is worth a line in the log.
 
+mod upstream;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,6 +16,26 @@ use prometheus_client::registry::Registry;
 use thane_api::event::{DecodeError, Event, Target, Type};
 use thane_sync::failure::Class;
 use thane_sync::link::Note;
+
+use upstream::Upstream;
+
+/// Which side counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The hub, which argocd-agent calls the principal.
+    Principal,
+    /// An agent.
+    Agent,
+}
+
+impl Role {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Principal => "principal",
+            Self::Agent => "agent",
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PeerLabel {
@@ -68,6 +91,8 @@ pub struct Figures {
     queued_age: Family<PeerLabel, Gauge<f64, std::sync::atomic::AtomicU64>>,
     propagation: Family<TargetLabel, Histogram, fn() -> Histogram>,
     acknowledged: Family<TargetLabel, Histogram, fn() -> Histogram>,
+    upstream: Upstream,
+    role: Role,
 }
 
 /// From one millisecond to two minutes.
@@ -75,8 +100,9 @@ fn seconds() -> Histogram {
     Histogram::new([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0])
 }
 
-impl Default for Figures {
-    fn default() -> Self {
+impl Figures {
+    /// Nothing has been counted yet.
+    pub fn new(role: Role) -> Self {
         Self {
             received: Family::default(),
             sent: Family::default(),
@@ -92,13 +118,14 @@ impl Default for Figures {
             queued_age: Family::default(),
             propagation: Family::new_with_constructor(seconds),
             acknowledged: Family::new_with_constructor(seconds),
+            upstream: Upstream::new(),
+            role,
         }
     }
-}
 
-impl Figures {
     /// Shows them.
     pub fn register(&self, registry: &mut Registry) {
+        self.upstream.register(self.role, registry);
         let registry = registry.sub_registry_with_prefix("thane_fleet");
         registry.register("events_received", "Events that came", self.received.clone());
         registry.register("events_sent", "Events that were sent, repeats included", self.sent.clone());
@@ -118,7 +145,7 @@ impl Figures {
 
     /// The figures of one connection.
     pub fn of(&self, peer: &str) -> Arc<LinkMetrics> {
-        Arc::new(LinkMetrics { figures: self.clone(), peer: peer.into() })
+        Arc::new(LinkMetrics { figures: self.clone(), peer: peer.into(), refusals: Mutex::default() })
     }
 
     /// Forgets a peer that is gone for good.
@@ -134,6 +161,30 @@ impl Figures {
 pub struct LinkMetrics {
     figures: Figures,
     peer: Arc<str>,
+    refusals: Mutex<Refusals>,
+}
+
+/// What a peer does wrong again and again is said once in a while; everything is counted.
+#[derive(Debug, Default)]
+struct Refusals {
+    said: Option<Timestamp>,
+    unsaid: u64,
+}
+
+/// Time between two lines about one peer.
+const SAID_AGAIN: Duration = Duration::from_secs(10);
+
+impl Refusals {
+    /// Whether the next one is worth a line, and how many before it were not.
+    fn next(&mut self, now: Timestamp) -> Option<u64> {
+        let recent = |said: Timestamp| now.duration_since(said).unsigned_abs() < SAID_AGAIN;
+        if self.said.is_some_and(recent) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.said = Some(now);
+        Some(std::mem::take(&mut self.unsaid))
+    }
 }
 
 impl LinkMetrics {
@@ -147,10 +198,12 @@ impl LinkMetrics {
 
     pub(crate) fn received(&self, event: &Event) {
         self.figures.received.get_or_create(&self.event(&event.target, &event.kind)).inc();
+        self.figures.upstream.received();
     }
 
     pub(crate) fn sent(&self, event: &Event) {
         self.figures.sent.get_or_create(&self.event(&event.target, &event.kind)).inc();
+        self.figures.upstream.sent();
     }
 
     pub(crate) fn undecodable(&self, error: &DecodeError) {
@@ -174,11 +227,19 @@ impl LinkMetrics {
             }
             Note::Refused { target, kind, class, message } => {
                 self.processed(target, kind, "refused");
-                tracing::warn!(peer, target = target.as_str(), r#type = %kind.as_str(), class = class.name(), message, "an event was refused");
+                self.figures.upstream.failed(&target_label(target));
+                let (target, kind, class) = (target.as_str(), kind.as_str(), class.name());
+                match self.refusals.lock().next(now) {
+                    Some(unsaid) => {
+                        tracing::warn!(peer, target, r#type = %kind, class, message, unsaid, "an event was refused");
+                    }
+                    None => tracing::debug!(peer, target, r#type = %kind, class, message, "an event was refused"),
+                }
             }
             Note::Failed { key, class, message } => {
                 let labels = ClassLabels { peer: Arc::clone(&self.peer), class: class.name() };
                 self.figures.write_failures.get_or_create(&labels).inc();
+                self.figures.upstream.failed(&key.kind.name().to_lowercase());
                 let (kind, namespace, name) = (key.kind.name(), &key.namespace, &key.name);
                 if *class == Class::Temporary {
                     tracing::debug!(peer, kind, namespace, name, message, "a write failed and is tried again");
@@ -197,9 +258,11 @@ impl LinkMetrics {
             }
             Note::Overflow => {
                 self.figures.overflows.get_or_create(&self.peer()).inc();
+                self.figures.upstream.discarded(1);
             }
             Note::GaveUp { events } => {
                 self.figures.given_up.get_or_create(&self.peer()).inc_by(*events as u64);
+                self.figures.upstream.discarded(*events as u64);
                 tracing::info!(peer, events, "away too long; both sides will compare when it is back");
             }
             Note::Compare { reason } => {
@@ -226,6 +289,7 @@ impl LinkMetrics {
         let label = TargetLabel { target: target_label(target) };
         // Clocks of two machines differ; a negative age says nothing.
         let seconds = now.duration_since(sent_at).as_secs_f64().max(0.0);
+        self.figures.upstream.propagated(&label.target, seconds);
         self.figures.propagation.get_or_create(&label).observe(seconds);
     }
 }
@@ -242,5 +306,18 @@ fn type_label(kind: &Type) -> String {
     match kind {
         Type::Other(_) => "other".to_owned(),
         known => known.as_str().into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_errs_all_the_time_gets_a_line_once_in_a_while() {
+        let mut refusals = Refusals::default();
+        let at = |second| Timestamp::from_second(second).expect("a small number");
+        let found: Vec<_> = [0, 1, 9, 10, 11, 30, 0].map(|second| refusals.next(at(second))).into();
+        assert_eq!(found, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
     }
 }

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use answer::is_local_caller;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;

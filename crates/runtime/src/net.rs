@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 /// A byte stream in both directions.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -30,10 +30,26 @@ pub trait Connector: Send + Sync {
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<BoxIo>>;
 }
 
+/// Something that packets arrive at and leave from.
+pub trait Datagrams: Send + Sync {
+    /// Waits for the next packet; says how long it is and who sent it.
+    fn receive<'a>(&'a self, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<(usize, SocketAddr)>>;
+    /// Sends a packet.
+    fn send<'a>(&'a self, packet: &'a [u8], to: SocketAddr) -> BoxFuture<'a, io::Result<()>>;
+    /// Where packets arrive, with the port that was really taken.
+    fn local_addr(&self) -> SocketAddr;
+}
+
 /// A network that can be listened on and called through.
 pub trait Network: Connector {
     /// Starts to listen; port 0 takes a free one.
     fn bind(&self, address: SocketAddr) -> BoxFuture<'_, Result<Box<dyn Listener>, BindError>>;
+
+    /// Starts to take packets; port 0 takes a free one. A network may have none.
+    fn bind_datagrams(&self, address: SocketAddr) -> BoxFuture<'_, Result<Box<dyn Datagrams>, BindError>> {
+        let source = io::Error::from(io::ErrorKind::Unsupported);
+        Box::pin(async move { Err(BindError::new(address, source)) })
+    }
 }
 
 /// A network that parts of a process share.
@@ -64,7 +80,7 @@ impl BindError {
     }
 }
 
-/// TCP on this machine.
+/// TCP and UDP on this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tcp;
 
@@ -96,6 +112,37 @@ impl Network for Tcp {
             let socket = bound.await.map_err(|source| BindError::new(address, source))?;
             Ok(Box::new(socket) as Box<dyn Listener>)
         })
+    }
+
+    fn bind_datagrams(&self, address: SocketAddr) -> BoxFuture<'_, Result<Box<dyn Datagrams>, BindError>> {
+        Box::pin(async move {
+            let bound = async {
+                let socket = UdpSocket::bind(address).await?;
+                let local = socket.local_addr()?;
+                Ok(Packets { socket, local })
+            };
+            let socket = bound.await.map_err(|source| BindError::new(address, source))?;
+            Ok(Box::new(socket) as Box<dyn Datagrams>)
+        })
+    }
+}
+
+struct Packets {
+    socket: UdpSocket,
+    local: SocketAddr,
+}
+
+impl Datagrams for Packets {
+    fn receive<'a>(&'a self, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<(usize, SocketAddr)>> {
+        Box::pin(self.socket.recv_from(buffer))
+    }
+
+    fn send<'a>(&'a self, packet: &'a [u8], to: SocketAddr) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move { self.socket.send_to(packet, to).await.map(|_| ()) })
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
     }
 }
 
@@ -142,6 +189,18 @@ mod tests {
         let mut read = [0; 2];
         server.read_exact(&mut read).await.unwrap();
         assert_eq!(&read, b"hi");
+    }
+
+    #[tokio::test]
+    async fn packets_pass_between_two_sockets() {
+        let network = Tcp::shared();
+        let (one, other) =
+            (network.bind_datagrams(loopback(0)).await.unwrap(), Tcp.bind_datagrams(loopback(0)).await.unwrap());
+        one.send(b"hi", other.local_addr()).await.unwrap();
+        let mut read = [0; 8];
+        assert_eq!(other.receive(&mut read).await.unwrap(), (2, one.local_addr()));
+        let error = Tcp.bind_datagrams(one.local_addr()).await.err().unwrap().to_string();
+        assert!(error.contains("--ephemeral-ports"), "{error}");
     }
 
     #[tokio::test]

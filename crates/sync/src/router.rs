@@ -133,6 +133,15 @@ impl Router {
         }
     }
 
+    /// Whether an object has been seen and not gone since.
+    pub fn knows(&self, key: &Key) -> bool {
+        match key.kind {
+            Kind::Application => self.applications.contains_key(key) || self.unclaimed.contains_key(key),
+            Kind::AppProject => self.projects.contains_key(key),
+            Kind::Repository => self.repositories.contains_key(key),
+        }
+    }
+
     /// Keys of a kind that are known; those a new list lacks are gone.
     pub fn keys(&self, kind: Kind) -> Vec<Key> {
         match kind {

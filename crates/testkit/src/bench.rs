@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::client::HttpsClient;
 use crate::endpoint::Endpoint;
 
-pub(crate) use figures::resident_bytes;
+pub use figures::resident_bytes;
 pub use figures::{Figures, table};
 
 /// How much of everything.

@@ -1,4 +1,4 @@
-//! A plain HTTPS client: what is sent is what was asked for, what is read is what was answered.
+//! A plain HTTP client, with or without TLS: what is sent is what was asked for, what is read is what was answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use thane_runtime::net::BoxIo;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -37,7 +38,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// HTTP/1.1 over TLS with kept-alive connections; cheap to clone.
+/// HTTP/1.1, over TLS unless made plain, with kept-alive connections; cheap to clone.
 #[derive(Clone)]
 pub struct HttpsClient {
     shared: Arc<Shared>,
@@ -45,7 +46,7 @@ pub struct HttpsClient {
 
 struct Shared {
     address: String,
-    connector: TlsConnector,
+    connector: Option<TlsConnector>,
     idle: Mutex<Vec<Sender>>,
 }
 
@@ -53,12 +54,16 @@ impl HttpsClient {
     /// Prepares a client; nothing is connected yet.
     pub fn new(endpoint: &Endpoint) -> Result<Self> {
         let config = tls_config(endpoint)?;
-        let shared = Shared {
-            address: endpoint.address.clone(),
-            connector: TlsConnector::from(Arc::new(config)),
-            idle: Mutex::default(),
-        };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self::over(endpoint.address.clone(), Some(TlsConnector::from(Arc::new(config)))))
+    }
+
+    /// A client of `host:port` that speaks no TLS.
+    pub fn plain(address: impl Into<String>) -> Self {
+        Self::over(address.into(), None)
+    }
+
+    fn over(address: String, connector: Option<TlsConnector>) -> Self {
+        Self { shared: Arc::new(Shared { address, connector, idle: Mutex::default() }) }
     }
 
     /// `host:port` of the server.
@@ -109,8 +114,11 @@ impl HttpsClient {
         let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host).to_owned();
         let tcp = TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
         tcp.set_nodelay(true)?;
-        let tls = self.shared.connector.connect(ServerName::try_from(host)?, tcp).await?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls)).await?;
+        let stream: BoxIo = match &self.shared.connector {
+            Some(connector) => Box::new(connector.connect(ServerName::try_from(host)?, tcp).await?),
+            None => Box::new(tcp),
+        };
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(sender)
     }

@@ -3,6 +3,7 @@
 //! The scripts are in `sequences/*.yaml`; [`Sequence`] says what they may contain.
 
 mod compare;
+mod consul;
 mod normalise;
 mod report;
 mod run;
@@ -10,6 +11,7 @@ mod sequence;
 mod substitute;
 
 pub use compare::{Difference, compare};
+pub use consul::run_consul;
 pub use normalise::Normaliser;
 pub(crate) use normalise::sorted;
 pub use report::{Report, Verdict};

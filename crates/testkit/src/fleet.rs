@@ -4,6 +4,7 @@
 
 mod api;
 pub mod bench;
+mod lone;
 pub mod object;
 mod pair;
 mod program;
@@ -12,6 +13,7 @@ mod secrets;
 mod side;
 
 pub use api::ApiKind;
+pub use lone::LoneHub;
 pub use pair::{Options, Pair};
 pub use program::{Mode, Program, Programs};
 pub use role::Stop;

@@ -1,5 +1,6 @@
 //! Real systems, started on free loopback ports and stopped without a trace.
 
+mod consul;
 mod embedded;
 mod kubernetes;
 mod pki;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub use consul::Consul;
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
 pub use process::Guarded;

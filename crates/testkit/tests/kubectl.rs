@@ -35,16 +35,14 @@ async fn kubectl_prints_what_it_prints_on_kubernetes() {
     });
     let done: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
     let differences: Vec<String> = done.into_iter().flat_map(Result::unwrap).collect();
-    for difference in &differences {
-        eprintln!("DIFFERS {difference}\n");
-    }
     thane.stop().await.unwrap();
     for step in scripts.iter().flat_map(|script| &script.steps) {
         if let Some(reason) = &step.differs {
             eprintln!("accepted: {}: {reason}", step.run.lines().next().unwrap_or_default());
         }
     }
-    assert!(differences.is_empty(), "{} steps print something else than on Kubernetes", differences.len());
+    let told = differences.join("\n\nDIFFERS ");
+    assert!(differences.is_empty(), "{} steps print something else:\nDIFFERS {told}", differences.len());
 }
 
 /// How long the largest definition there is takes, and what it leaves in memory, for people: nothing is asserted.

@@ -1,5 +1,6 @@
 //! What the connection counts.
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,6 +21,8 @@ pub struct Metrics {
     connections: Counter,
     failures: Family<Why, Counter>,
     frames: Family<Why, Counter>,
+    since: Gauge,
+    unauthenticated: Counter,
 }
 
 impl Metrics {
@@ -35,13 +38,29 @@ impl Metrics {
         registry.register("agent_frames_refused", "Frames that were no event, by reason", self.frames.clone());
     }
 
-    pub(super) fn opened(&self) {
+    /// Makes the counts visible under argocd-agent's names.
+    pub fn register_upstream(&self, registry: &mut Registry) {
+        let status = "Whether the stream of events is open";
+        registry.register("argocd_agent_connection_status", status, self.connected.clone());
+        let since = "When the stream of events was opened, in seconds since 1970; 0 while it is not";
+        registry.register("argocd_agent_connection_start_timestamp_seconds", since, self.since.clone());
+        registry.register("argocd_agent_connections", "Streams of events opened so far", self.connections.clone());
+        let failures = "Attempts that failed because the hub did not believe who this is";
+        registry.register("argocd_agent_auth_failures", failures, self.unauthenticated.clone());
+    }
+
+    pub(super) fn opened(&self, now: Timestamp) {
         self.connections.inc();
         self.connected.set(1);
+        self.since.set(now.as_second());
     }
 
     pub(super) fn failed(&self, failure: &Failure) {
         self.connected.set(0);
+        self.since.set(0);
+        if matches!(failure.label(), "unauthenticated" | "credentials") {
+            self.unauthenticated.inc();
+        }
         self.failures.get_or_create(&Why { reason: failure.label() }).inc();
     }
 

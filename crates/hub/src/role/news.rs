@@ -11,6 +11,7 @@ use thane_sync::router::News;
 use thane_sync::store::version;
 use thane_sync::work::Write;
 
+use super::changes::Change;
 use super::{Feed, Running};
 
 impl Running {
@@ -38,8 +39,13 @@ impl Running {
                     self.applied(kind, object).await;
                 }
             }
-            Observed::Applied(object) => self.applied(kind, object).await,
+            Observed::Applied(object) => {
+                let known = self.router.knows(&Key::of(kind, &object));
+                self.changes.count(kind, if known { Change::Updated } else { Change::Created });
+                self.applied(kind, object).await;
+            }
             Observed::Deleted(object) => {
+                self.changes.count(kind, Change::Deleted);
                 let news = self.router.gone(&Key::of(kind, &object), version(&object));
                 self.tell(news).await;
             }

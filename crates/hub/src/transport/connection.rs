@@ -11,6 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::pki_types::CertificateDer;
+use thane_api::AgentName;
 use thane_runtime::Tasks;
 use thane_runtime::net::BoxIo;
 use thane_runtime::tls::ServerTls;
@@ -95,8 +96,22 @@ impl Door {
 
     /// The services, for one call.
     pub(super) async fn call(&self, connection: &Arc<Connection>, mut request: Request<Body>) -> Response<Body> {
-        request.extensions_mut().insert(Arc::clone(connection));
-        match self.routes.clone().oneshot(request).await {
+        let guests = self.service.guests.as_ref().filter(|guests| guests.are_called(request.uri().path()));
+        let routes = match guests {
+            Some(guests) => match self.service.gate.recognise(&connection.peer) {
+                Ok(agent) => {
+                    connection.admit();
+                    request.extensions_mut().insert(AgentName(agent));
+                    guests.routes.clone()
+                }
+                Err(refusal) => return refusal.while_calling().into_http(),
+            },
+            None => {
+                request.extensions_mut().insert(Arc::clone(connection));
+                self.routes.clone()
+            }
+        };
+        match routes.oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         }

@@ -13,10 +13,10 @@ use thane_agent::connection::{self, Dialer, Opened};
 use thane_api::event::{DIGEST, Event, Mode, PONG, Target, Type};
 use thane_api::wire::auth::authentication_client::AuthenticationClient;
 use thane_api::wire::auth::{AuthRequest, AuthResponse};
-use thane_hub::gate::{Certificates, Gate, Options, Tokens, tokens};
+use thane_hub::gate::{Certificate, Certificates, Gate, Options, Tokens, tokens};
 use thane_hub::transport::{self, Live, Metrics, NoLive, Service, Stream};
 use thane_runtime::net::{BoxIo, Connector, Network, Tcp};
-use thane_runtime::pki::{Authority, Identity, Request as CertificateRequest};
+use thane_runtime::pki::{self, Authority, Identity, Request as CertificateRequest};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
 use thane_runtime::{Clock, ManualClock, SharedClock, SystemClock, Tasks};
 use tokio::sync::mpsc;
@@ -35,6 +35,7 @@ pub(crate) struct Setup {
     pub(crate) plaintext: bool,
     pub(crate) config: transport::Config,
     pub(crate) live: Arc<dyn Live>,
+    pub(crate) guests: Option<transport::Guests>,
 }
 
 impl Default for Setup {
@@ -46,6 +47,7 @@ impl Default for Setup {
             plaintext: false,
             config: transport::Config::default(),
             live: Arc::new(NoLive),
+            guests: None,
         }
     }
 }
@@ -105,6 +107,7 @@ impl Bed {
             gate: Arc::clone(&gate),
             streams: sender,
             live: setup.live,
+            guests: setup.guests,
             config: setup.config,
             metrics: metrics.clone(),
             clock: shared,
@@ -191,6 +194,12 @@ impl Bed {
         let tokens = self.authenticate(&client).await.unwrap();
         (client, tokens)
     }
+}
+
+/// The fingerprint of its certificate, as the gate knows it.
+pub(crate) fn fingerprint(identity: &Identity) -> String {
+    let der = pki::certificates(identity.cert_pem.as_bytes()).unwrap().remove(0);
+    Certificate::read(&der).unwrap().fingerprint
 }
 
 pub(crate) fn request(method: &str) -> AuthRequest {

@@ -8,15 +8,15 @@ use thane_api::wire::auth::RefreshTokenRequest;
 use thane_api::wire::auth::authentication_client::AuthenticationClient;
 use thane_api::wire::events::PingRequest;
 use thane_api::wire::events::event_stream_client::EventStreamClient;
-use thane_hub::gate::{Certificate, Tokens, tokens};
+use thane_hub::gate::{Tokens, tokens};
 use thane_runtime::net::{BindError, BoxIo, Connector, Listener, Network, Tcp};
-use thane_runtime::pki::{self, Identity, Request as CertificateRequest};
+use thane_runtime::pki::{Identity, Request as CertificateRequest};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls};
 use thane_runtime::{Clock, SystemClock};
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::bed::{Bed, DAY, Setup, authority, call, now, request, within};
+use crate::bed::{Bed, DAY, Setup, authority, call, fingerprint, now, request, within};
 
 /// A network in which every name is this machine's.
 struct AnyName;
@@ -157,8 +157,7 @@ async fn a_blocked_certificate_is_cut_off_and_stays_out() {
     let mut agent = bed.agent(dialer);
     let stream = within(bed.streams.recv()).await.unwrap();
     let opened = within(agent.recv()).await.unwrap();
-    let der = pki::certificates(identity.cert_pem.as_bytes()).unwrap().remove(0);
-    let fingerprint = Certificate::read(&der).unwrap().fingerprint;
+    let fingerprint = fingerprint(&identity);
     assert_eq!(stream.identity.fingerprint.as_ref(), Some(&fingerprint));
     bed.gate.set_blocked([fingerprint]);
     within(stream.close.cancelled()).await;

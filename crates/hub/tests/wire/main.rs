@@ -4,6 +4,7 @@
 mod bed;
 mod events;
 mod failures;
+mod guests;
 mod handshake;
 mod identity;
 mod live;

@@ -157,11 +157,45 @@ impl Bed {
             node.runtime.shutdown_background();
             anyhow::ensure!(late.is_empty(), "tasks did not end: {late:?}");
         }
-        self.api.take().unwrap().stop().await?;
+        self.api.take().context("an API")?.stop().await?;
         let left: Vec<_> = std::fs::read_dir(self.folder.path().join("node/pods"))?.collect();
         anyhow::ensure!(left.is_empty(), "files are left: {left:?}");
         nothing_left(self.folder.path())
     }
+}
+
+impl Drop for Bed {
+    /// A test that failed leaves nothing behind either.
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.kill();
+        }
+        for pid in processes(self.folder.path()) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        let name = group_name(&self.folder.path().join("node"));
+        for _ in 0..50 {
+            let groups = walk(Path::new("/sys/fs/cgroup"), 6).into_iter();
+            let own: Vec<_> = groups.filter(|path| path.iter().any(|part| part == name.as_str())).collect();
+            if own.is_empty() {
+                break;
+            }
+            for path in own {
+                let _ = std::fs::remove_dir(path);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Processes of the executor in that folder: it is run from there, so its program tells.
+fn processes(folder: &Path) -> Vec<rustix::process::Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let own = entries.filter(|entry| {
+        std::fs::read_link(entry.path().join("exe")).is_ok_and(|program| program.starts_with(folder))
+    });
+    let pids = own.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(rustix::process::Pid::from_raw).collect()
 }
 
 /// No process, mount or control group of a node in that folder is left.
@@ -169,15 +203,7 @@ pub(crate) fn nothing_left(folder: &Path) -> Result<()> {
     let shown = folder.display().to_string();
     let mounts = std::fs::read_to_string("/proc/self/mounts")?;
     anyhow::ensure!(!mounts.contains(&shown), "mounts are left: {mounts}");
-    let mut processes = Vec::new();
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        // The executor is run from the folder, so its program tells.
-        if let Ok(program) = std::fs::read_link(entry.path().join("exe"))
-            && program.starts_with(folder)
-        {
-            processes.push(entry.file_name());
-        }
-    }
+    let processes = processes(folder);
     anyhow::ensure!(processes.is_empty(), "processes are left: {processes:?}");
     let node = folder.join("node").canonicalize().context("the node's folder")?;
     let name = group_name(&node);

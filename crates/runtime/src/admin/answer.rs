@@ -19,7 +19,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 pub(super) async fn answer(admin: &Admin, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
     let inside = request.uri().path().starts_with("/debug/");
-    if inside && !may_look_inside(request.headers(), peer.ip()) {
+    if inside && !is_local_caller(request.headers(), peer.ip()) {
         return text(StatusCode::FORBIDDEN, "this is answered on the machine itself only\n");
     }
     let method = request.method().clone();
@@ -71,7 +71,7 @@ async fn change_levels(admin: &Admin, request: Request<Incoming>) -> Response<Fu
 }
 
 /// A caller on this machine that is not a web page: a page's requests carry its own host or origin.
-fn may_look_inside(headers: &HeaderMap, peer: IpAddr) -> bool {
+pub fn is_local_caller(headers: &HeaderMap, peer: IpAddr) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     peer.to_canonical().is_loopback() && is_loopback_host(host) && !headers.contains_key(ORIGIN)
 }

@@ -64,7 +64,7 @@ fn line(name: &str, unit: &str, theirs: f64, ours: f64, ratio: f64) -> String {
 }
 
 /// The resident sets of some processes; one that is gone counts nothing.
-pub(crate) fn resident_bytes(processes: &[u32]) -> u64 {
+pub fn resident_bytes(processes: &[u32]) -> u64 {
     processes.iter().map(|process| resident(*process).unwrap_or(0)).sum()
 }
 

@@ -24,7 +24,7 @@ const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
 /// Text answers are compared up to here.
 const TEXT_LIMIT: usize = 4096;
 
-type Saved = BTreeMap<String, String>;
+pub(super) type Saved = BTreeMap<String, String>;
 
 /// The normalised records of one sequence, one per step.
 #[derive(Debug, Clone)]
@@ -112,26 +112,11 @@ impl Runner {
             None => self.once(step, saved).await?,
             Some(until) => self.repeatedly(step, until, saved).await?,
         };
-        for (name, pointer) in &step.save {
-            let value = record.pointer(&format!("/body{pointer}"));
-            let text = match value {
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-                None => format!("no-{name}"),
-            };
-            saved.insert(name.clone(), text);
-        }
+        save(step, &record, saved);
         if step.quiet {
             return Ok(Value::Null);
         }
-        for keep in &step.keep {
-            let keys = keep.keys.iter().map(|key| substitute::text(key, saved)).collect::<Result<Vec<_>>>()?;
-            if let Some(list) = record.pointer_mut(&keep.path).and_then(Value::as_array_mut) {
-                let key = |entry: &Value| entry.pointer(&keep.key).and_then(Value::as_str).unwrap_or("").to_owned();
-                list.retain(|entry| keys.is_empty() || keys.contains(&key(entry)));
-                list.sort_by_key(key);
-            }
-        }
+        keep(step, &mut record, saved)?;
         Ok(record)
     }
 
@@ -157,17 +142,17 @@ impl Runner {
         let client = if anonymous(step) { &self.anonymous } else { &self.admin };
         let Some(watch) = &step.watch else {
             let answer = client.exchange(request).await?;
-            return Ok(record(&answer));
+            return Ok(record(&answer, &HEADERS));
         };
         let response = client.stream(request).await?;
         let (parts, body) = response.into_parts();
         if !parts.status.is_success() {
             let body = body.collect().await?.to_bytes();
-            return Ok(record(&Answer { status: parts.status, headers: parts.headers, body }));
+            return Ok(record(&Answer { status: parts.status, headers: parts.headers, body }, &HEADERS));
         }
         let (events, ended) = read_events(body, watch).await?;
         Ok(
-            json!({"status": parts.status.as_u16(), "headers": chosen(&parts.headers), "events": events, "ended": ended}),
+            json!({"status": parts.status.as_u16(), "headers": chosen(&parts.headers, &HEADERS), "events": events, "ended": ended}),
         )
     }
 
@@ -197,6 +182,32 @@ impl Runner {
         }
         Ok(request.body(Full::new(body))?)
     }
+}
+
+/// Remembers what later steps need of an answer.
+pub(super) fn save(step: &Step, record: &Value, saved: &mut Saved) {
+    for (name, pointer) in &step.save {
+        let whole = if pointer.starts_with("/headers/") { pointer.clone() } else { format!("/body{pointer}") };
+        let text = match record.pointer(&whole) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => format!("no-{name}"),
+        };
+        saved.insert(name.clone(), text);
+    }
+}
+
+/// Leaves of lists what is compared.
+pub(super) fn keep(step: &Step, record: &mut Value, saved: &Saved) -> Result<()> {
+    for keep in &step.keep {
+        let keys = keep.keys.iter().map(|key| substitute::text(key, saved)).collect::<Result<Vec<_>>>()?;
+        if let Some(list) = record.pointer_mut(&keep.path).and_then(Value::as_array_mut) {
+            let key = |entry: &Value| entry.pointer(&keep.key).and_then(Value::as_str).unwrap_or("").to_owned();
+            list.retain(|entry| keys.is_empty() || keys.contains(&key(entry)));
+            list.sort_by_key(key);
+        }
+    }
+    Ok(())
 }
 
 fn anonymous(step: &Step) -> bool {
@@ -232,7 +243,8 @@ fn media_type(short: &str) -> String {
     .to_owned()
 }
 
-fn body(step: &Step, saved: &Saved) -> Result<(Bytes, Option<String>)> {
+/// The body of a step's request and its type.
+pub(super) fn body(step: &Step, saved: &Saved) -> Result<(Bytes, Option<String>)> {
     let json_type = || Some("application/json".to_owned());
     Ok(match (&step.body, &step.raw, &step.base64) {
         (Some(value), _, _) => (serde_json::to_vec(&substitute::value(value, saved)?)?.into(), json_type()),
@@ -242,21 +254,22 @@ fn body(step: &Step, saved: &Saved) -> Result<(Bytes, Option<String>)> {
     })
 }
 
-fn record(answer: &Answer) -> Value {
+/// An answer with some of its headers.
+pub(super) fn record(answer: &Answer, names: &[&str]) -> Value {
     let body = match serde_json::from_slice(&answer.body) {
         Ok(value) => value,
         Err(_) => Value::from(String::from_utf8_lossy(&answer.body).chars().take(TEXT_LIMIT).collect::<String>()),
     };
-    json!({"status": answer.status.as_u16(), "headers": chosen(&answer.headers), "body": body})
+    json!({"status": answer.status.as_u16(), "headers": chosen(&answer.headers, names), "body": body})
 }
 
-fn chosen(headers: &HeaderMap) -> Value {
+fn chosen(headers: &HeaderMap, names: &[&str]) -> Value {
     let mut out = serde_json::Map::new();
-    for name in HEADERS {
+    for name in names {
         let values: Vec<Value> =
-            headers.get_all(name).iter().map(|value| Value::from(String::from_utf8_lossy(value.as_bytes()))).collect();
+            headers.get_all(*name).iter().map(|value| Value::from(String::from_utf8_lossy(value.as_bytes()))).collect();
         if !values.is_empty() {
-            out.insert(name.to_owned(), Value::from(values));
+            out.insert((*name).to_owned(), Value::from(values));
         }
     }
     Value::Object(out)

@@ -45,7 +45,10 @@ pub struct Step {
     pub raw: Option<String>,
     /// Sent decoded, for what is not text.
     pub base64: Option<String>,
-    /// Values of the answer for later steps: name to JSON pointer into its body.
+    /// Sent while this one waits for its answer, which alone is recorded; for steps that block.
+    pub meanwhile: Option<Box<Step>>,
+    /// Values of the answer for later steps: name to JSON pointer into its body, or into the record if it begins with
+    /// `/headers/`.
     #[serde(default)]
     pub save: BTreeMap<String, String>,
     /// Read as a watch.

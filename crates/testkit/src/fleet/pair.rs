@@ -45,8 +45,7 @@ impl Options {
         }
         home.require(&peers)?;
         let programs = Programs::locate(home);
-        let absent = [self.hub, self.agent].into_iter().find_map(|program| programs.path(program).err());
-        absent.map_or(Ok(()), |error| Err(Absence::because(error.to_string())))
+        [self.hub, self.agent].into_iter().try_for_each(|program| programs.require(program))
     }
 }
 
@@ -86,21 +85,12 @@ impl Pair {
 
         let setting = setting(kubeconfig, options.mode)?;
         let redis = start_redis(home, root, setting.redis)?;
-        let role = |name, program: &Path, arguments, health| Role {
-            name,
-            program: program.to_owned(),
-            arguments,
-            health,
-            folder: root.to_owned(),
-            logs: Vec::new(),
-            process: None,
-        };
         let mut pair = Self {
             hub: Side::new("hub", hub_client, AGENT),
             spoke: Side::new("spoke", spoke_client, NAMESPACE),
             options,
-            agent_role: role("agent", agent_program, setting.agent(), setting.agent_health),
-            hub_role: role("hub", hub_program, setting.hub(), setting.hub_health),
+            agent_role: Role::new("agent", agent_program, setting.agent(), setting.agent_health, root),
+            hub_role: Role::new("hub", hub_program, setting.hub(), setting.hub_health, root),
             _redis: redis,
             spoke_api,
             hub_api,
@@ -174,14 +164,14 @@ impl Pair {
     }
 }
 
-fn setting(kubeconfig: PathBuf, mode: Mode) -> Result<Setting> {
+pub(super) fn setting(kubeconfig: PathBuf, mode: Mode) -> Result<Setting> {
     let [redis, listen] = free_ports()?;
     let [hub_metrics, hub_health, agent_metrics, agent_health] = low_ports()?;
     Ok(Setting { kubeconfig, mode, redis, listen, hub_metrics, hub_health, agent_metrics, agent_health })
 }
 
 /// Argo CD's cache, in which a Go hub notes who is connected.
-fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Guarded> {
+pub(super) fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Guarded> {
     let folder = root.display().to_string();
     let port = port.to_string();
     let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no", "--dir", &folder];
@@ -189,7 +179,7 @@ fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Guarded> {
 }
 
 /// One kubeconfig for both APIs, as people who administer both have it.
-fn two_contexts(hub: &Endpoint, spoke: &Endpoint) -> Result<String> {
+pub(super) fn two_contexts(hub: &Endpoint, spoke: &Endpoint) -> Result<String> {
     let (mut clusters, mut users, mut contexts) = (Vec::new(), Vec::new(), Vec::<Value>::new());
     for (name, endpoint) in [("hub", hub), ("spoke", spoke)] {
         let client = endpoint.client.as_ref().context("both sides have an administrator")?;

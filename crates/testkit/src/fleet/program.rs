@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::peer::PeerHome;
+use crate::peer::{Absence, PeerHome};
 
 /// The namespace of Argo CD on either side.
 pub(super) const NAMESPACE: &str = "argocd";
@@ -53,6 +53,11 @@ impl Programs {
         };
         let thane = std::env::var_os("THANE_PROGRAM").map(PathBuf::from).or_else(beside).filter(|path| path.is_file());
         Self { go: home.program("argocd-agent"), thane }
+    }
+
+    /// Whether a program is there; if not, what a test should do about it.
+    pub fn require(&self, program: Program) -> Result<(), Absence> {
+        self.path(program).map(|_| ()).map_err(|error| Absence::because(error.to_string()))
     }
 
     pub(super) fn path(&self, program: Program) -> Result<&Path> {

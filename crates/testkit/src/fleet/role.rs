@@ -1,7 +1,7 @@
 //! One of the two programs of a pair: started, stopped in either way, started again.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -19,6 +19,9 @@ const LAST_LOGS: usize = 2;
 /// Lines of a log that are shown.
 const LAST_LINES: usize = 150;
 
+/// Bytes of an answer that are read.
+const ANSWER_MAX: u64 = 4 * 1024 * 1024;
+
 /// How a program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -31,17 +34,29 @@ pub enum Stop {
 /// A program with its arguments; its logs, one for each start, are kept as long as the folder is.
 #[derive(Debug)]
 pub(super) struct Role {
-    pub(super) name: &'static str,
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<String>,
+    name: &'static str,
+    program: PathBuf,
+    arguments: Vec<String>,
     /// Where it answers `/healthz`.
-    pub(super) health: u16,
-    pub(super) folder: PathBuf,
-    pub(super) logs: Vec<PathBuf>,
+    health: u16,
+    folder: PathBuf,
+    logs: Vec<PathBuf>,
     pub(super) process: Option<Guarded>,
 }
 
 impl Role {
+    pub(super) fn new(name: &'static str, program: &Path, arguments: Vec<String>, health: u16, folder: &Path) -> Self {
+        Self {
+            name,
+            program: program.to_owned(),
+            arguments,
+            health,
+            folder: folder.to_owned(),
+            logs: Vec::new(),
+            process: None,
+        }
+    }
+
     /// Starts the program and does not wait for anything.
     pub(super) fn start(&mut self) -> Result<()> {
         anyhow::ensure!(self.process.is_none(), "{} runs already", self.name);
@@ -107,12 +122,16 @@ impl Role {
 
 /// Asks for `/healthz` on a connection of its own.
 async fn health(port: u16) -> Result<bool> {
-    let asked = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
-        let mut answer = Vec::new();
-        stream.take(4096).read_to_end(&mut answer).await?;
-        anyhow::Ok(answer.starts_with(b"HTTP/1.1 200"))
-    };
-    tokio::time::timeout(Duration::from_secs(2), asked).await?
+    let asked = tokio::time::timeout(Duration::from_secs(2), ask(port, "/healthz"));
+    Ok(asked.await??.starts_with("HTTP/1.1 200"))
+}
+
+/// What a program's administrative port says, on a connection of its own.
+pub(super) async fn ask(port: u16, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

@@ -10,19 +10,22 @@ use crate::peer::PeerHome;
 /// Authority, certificates, token key and the registration of an agent.
 pub(super) async fn make(home: &PeerHome, folder: &Path, kubeconfig: &Path, agent: &str) -> Result<()> {
     let tool = Tool { home, folder, kubeconfig };
-    // Everything else is signed by the authority; keys take seconds each.
-    tool.run(&["pki", "init"]).await?;
-    let issue_hub = ["pki", "issue", "principal", "--ip", "127.0.0.1", "--dns", "localhost"];
     let register = ["agent", "create", agent, "--resource-proxy-server", "127.0.0.1:9090"];
     let issue_agent = ["pki", "issue", "agent", agent];
-    tokio::try_join!(
-        tool.run(&issue_hub),
-        tool.run(&["jwt", "create-key"]),
-        tool.run(&register),
-        tool.run(&issue_agent),
-    )?;
+    tool.run(&INIT).await?;
+    tokio::try_join!(tool.make_hub(), tool.run(&register), tool.run(&issue_agent))?;
     Ok(())
 }
+
+/// Authority, certificate and token key of a hub.
+pub(super) async fn make_hub(home: &PeerHome, folder: &Path, kubeconfig: &Path) -> Result<()> {
+    let tool = Tool { home, folder, kubeconfig };
+    tool.run(&INIT).await?;
+    tool.make_hub().await
+}
+
+/// Everything else is signed by the authority; keys take seconds each.
+const INIT: [&str; 2] = ["pki", "init"];
 
 struct Tool<'a> {
     home: &'a PeerHome,
@@ -31,6 +34,12 @@ struct Tool<'a> {
 }
 
 impl Tool<'_> {
+    async fn make_hub(&self) -> Result<()> {
+        let issue = ["pki", "issue", "principal", "--ip", "127.0.0.1", "--dns", "localhost"];
+        tokio::try_join!(self.run(&issue), self.run(&["jwt", "create-key"]))?;
+        Ok(())
+    }
+
     async fn run(&self, arguments: &[&str]) -> Result<()> {
         let output = Command::new(self.home.program("argocd-agentctl"))
             .args(["--principal-context", "hub", "--agent-context", "spoke"])

@@ -119,7 +119,7 @@ impl Objects {
     }
 
     /// The API itself, for watches.
-    pub(super) fn api(&self) -> Api<DynamicObject> {
+    pub fn watchable(&self) -> Api<DynamicObject> {
         self.api.clone()
     }
 

@@ -147,6 +147,7 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         clock,
         live: Arc::new(NoLive),
         streams: Arc::new(thane_hub::transport::NoLive),
+        guests: None,
         salt: format!("hub-{start}"),
     };
     thane_hub::role::start(config, parts, &mut Registry::default(), &tasks).await?;

@@ -51,6 +51,7 @@ async fn start(
     let config = config(agent, mode, &namespace, name)?;
     let dialer = Dialer::new(wanted, Arc::clone(&ground.network), Some(tls), Arc::clone(&ground.clock));
     dialer.metrics().register(ground.registry.sub_registry_with_prefix(PREFIX));
+    dialer.metrics().register_upstream(&mut ground.registry);
     let state = dialer.state();
     let parts = Parts {
         client,

@@ -62,6 +62,7 @@ async fn start(
         clock: Arc::clone(&ground.clock),
         live: Arc::new(thane_link::NoLive),
         streams: Arc::new(transport::NoLive),
+        guests: None,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("hub");

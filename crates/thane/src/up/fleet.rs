@@ -32,6 +32,10 @@ const NAMESPACE: &str = "argocd";
 const WRITES_MAX: usize = 256;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What the roles may do, here as on Kubernetes.
+const HUB_RIGHTS: &str = include_str!("../../../../deploy/hub/20-rights.yaml");
+const AGENT_RIGHTS: &str = include_str!("../../../../deploy/agent/20-rights.yaml");
+
 /// Where everything runs.
 pub(super) struct Place<'a> {
     pub(super) directory: &'a Directory,
@@ -63,6 +67,8 @@ pub(super) async fn start(
         };
         install::ensure(&client, &format!("/api/v1/namespaces/{NAMESPACE}/secrets"), registration.secret()).await?;
     }
+    install::grant(&client, HUB_RIGHTS).await?;
+    let client = install::entitled(&apis[0].server, "thane-hub").await?;
     start_hub(place, client, listener, &material, registry).await?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();
@@ -72,7 +78,8 @@ pub(super) async fn start(
         let mut config = connection::Config::new("127.0.0.1", address.port(), mode);
         config.capabilities = thane_agent::role::capabilities();
         let dialer = Dialer::new(config, Arc::clone(place.network), Some(tls), Arc::clone(place.clock));
-        let client = api.server.client(install::process(), NAMESPACE);
+        install::grant(&api.server.client(install::process(), NAMESPACE), AGENT_RIGHTS).await?;
+        let client = install::entitled(&api.server, "thane-agent").await?;
         let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
         start_agent(place, agent, mode, client, dialer, registry);
     }
@@ -106,7 +113,7 @@ async fn start_hub(
             allowed_namespaces: vec![Pattern::new("*")],
         },
         selector: String::new(),
-        makes_namespaces: true,
+        makes_namespaces: false,
         namespace_labels: json!({}),
         link: link::Options::default(),
         writes_max: WRITES_MAX,
@@ -121,6 +128,7 @@ async fn start_hub(
         clock: Arc::clone(place.clock),
         live: Arc::new(NoLive),
         streams: Arc::new(thane_hub::transport::NoLive),
+        guests: None,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;

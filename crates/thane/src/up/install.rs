@@ -17,6 +17,8 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// A kind takes milliseconds to be served; this long means that it never will be.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Rights take about as long.
+const SOON: Duration = Duration::from_millis(2);
 
 /// Creates what is absent, leaves alone what is there, and waits until all kinds are served.
 pub(super) async fn install(server: &ApiServer, namespaces: &[String]) -> Result<(), Failure> {
@@ -37,6 +39,58 @@ pub(super) async fn install(server: &ApiServer, namespaces: &[String]) -> Result
 pub(super) fn process() -> User {
     let groups = vec![MASTERS.to_owned(), "system:authenticated".to_owned()];
     User { name: "system:thane".to_owned(), groups, ..User::default() }
+}
+
+/// A service account in Argo CD's namespace as a user.
+fn account(name: &str) -> User {
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:argocd", "system:authenticated"];
+    let name = format!("system:serviceaccount:argocd:{name}");
+    User { name, groups: groups.map(str::to_owned).into(), ..User::default() }
+}
+
+/// Gives a role exactly the rights that `deploy/` gives it, so that a missing one shows here and not first on Kubernetes.
+pub(super) async fn grant(client: &Client, rights: &str) -> Result<(), Failure> {
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(rights).map_err(|error| Failure::new(code::BUG, error.to_string()))?;
+    for object in objects {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (kind, name) = (text("/kind"), text("/metadata/name"));
+        let (group, resource) = match kind {
+            "ServiceAccount" => ("api/v1", "serviceaccounts".to_owned()),
+            _ => ("apis/rbac.authorization.k8s.io/v1", format!("{}s", kind.to_lowercase())),
+        };
+        let within = match text("/metadata/namespace") {
+            "" => String::new(),
+            namespace => format!("namespaces/{namespace}/"),
+        };
+        let path = format!("/{group}/{within}{resource}/{name}?fieldManager=thane&force=true");
+        let patch = http::Request::patch(&path)
+            .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
+            .body(object.to_string().into_bytes());
+        let applied = client.request::<Value>(request(patch)?).await;
+        applied.map_err(|error| Failure::from(error).about(&path))?;
+    }
+    Ok(())
+}
+
+/// A client of a service account that has been given rights, once they count: servers learn of rights as of any object.
+pub(super) async fn entitled(server: &ApiServer, name: &str) -> Result<Client, Failure> {
+    let client = server.client(account(name), "argocd");
+    let path = "/apis/argoproj.io/v1alpha1/namespaces/argocd/appprojects?limit=1";
+    let allowed = async {
+        loop {
+            let get = http::Request::get(path).body(Vec::new());
+            match client.request::<Value>(request(get)?).await {
+                Err(kube::Error::Api(status)) if status.code == 403 => tokio::time::sleep(SOON).await,
+                Err(error) => return Err(Failure::from(error).about(name)),
+                Ok(_) => return Ok(()),
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, allowed).await {
+        Ok(allowed) => allowed.map(|()| client),
+        Err(_) => Err(Failure::new(code::TASK_FAILED, format!("the rights of {name} do not count"))),
+    }
 }
 
 async fn define(client: &Client, definition: Value) -> Result<(), Failure> {

@@ -64,11 +64,16 @@ impl Drop for Role {
 
 /// The status line of a path on loopback.
 pub(crate) fn status(port: u16, path: &str) -> String {
+    answer(port, path).lines().next().unwrap().to_owned()
+}
+
+/// The whole answer of a role's administrative port.
+pub(crate) fn answer(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.lines().next().unwrap().to_owned()
+    answer
 }
 
 /// A port that nobody has at this moment.

@@ -8,7 +8,7 @@ use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
 use crate::place::Place;
-use crate::role::{Role, free_port, status};
+use crate::role::{Role, answer, free_port, status};
 use crate::running::Running;
 use crate::{fleet, json, run, succeed};
 
@@ -23,6 +23,31 @@ spec:
   source: {repoURL: 'https://example.com/repo', path: shop}
   destination: {name: cluster-1, namespace: default}
 ";
+
+/// What argocd-agent's dashboards ask for, after one Application went from the hub to the cluster.
+const HUB_METRICS: &[&str] = &[
+    "argocd_principal_connected_agents 1",
+    "argocd_principal_agent_connections_total{agent_name=\"cluster-1\"} 1",
+    "principal_agent_avg_connection_time ",
+    "principal_applications_created 1",
+    "principal_applications_updated ",
+    "principal_app_projects_deleted 0",
+    "principal_repositories_created 0",
+    "principal_events_received ",
+    "principal_events_sent ",
+    "argocd_principal_event_writer_events_discarded_total 0",
+    "argocd_agent_build_info{version=",
+];
+const AGENT_METRICS: &[&str] = &[
+    "argocd_agent_connection_status 1",
+    "argocd_agent_connection_start_timestamp_seconds 1",
+    "argocd_agent_connections_total 1",
+    "argocd_agent_auth_failures_total 0",
+    "agent_events_received ",
+    "agent_events_sent ",
+    "agent_event_propagation_latency_seconds_count{resource_type=\"application\"} 1",
+    "argocd_agent_event_writer_events_discarded_total 0",
+];
 
 /// Gives the roles the rights of `deploy/`, and nothing else of it.
 fn allow(place: &Place) {
@@ -69,14 +94,14 @@ async fn an_application_travels_and_certificates_change_without_a_restart() {
     allow(&place);
     let hubs = account(&place, &running, "hub", "thane-hub").await;
     let agents = account(&place, &running, "cluster-1", "thane-agent").await;
-    let (metrics, health) = (free_port(), free_port());
+    let (metrics, agent_metrics, health) = (free_port(), free_port(), free_port());
     let line = format!("hub --kubeconfig {hubs} --listen-host 127.0.0.1 --listen-port 0 --metrics-port {metrics}");
     let mut hub = Role::start(&place, &[], &line);
     let address = hub.wait_for("agents can call")["address"].as_str().unwrap().to_owned();
     let port = address.rsplit(':').next().unwrap();
     assert_eq!(status(metrics, "/healthz"), "HTTP/1.1 200 OK");
     let line = format!(
-        "agent --kubeconfig {agents} --server-address 127.0.0.1 --server-port {port} --metrics-port 0 --healthz-port {health}"
+        "agent --kubeconfig {agents} --server-address 127.0.0.1 --server-port {port} --metrics-port {agent_metrics} --healthz-port {health}"
     );
     let mut agent = Role::start(&place, &[], &line);
     agent.wait_for("connected");
@@ -93,6 +118,12 @@ async fn an_application_travels_and_certificates_change_without_a_restart() {
     let doctor =
         format!("doctor --context hub --agent-context cluster-1 --server-address 127.0.0.1 --server-port {port}");
     assert_eq!(json(&place, &doctor)["wrong"], 0);
+    for (port, lines) in [(metrics, HUB_METRICS), (agent_metrics, AGENT_METRICS)] {
+        let told = answer(port, "/metrics");
+        for line in lines {
+            assert!(told.lines().any(|found| found.starts_with(line)), "{line} is missing in\n{told}");
+        }
+    }
 
     succeed(&place, "agents resync cluster-1 --context hub");
     hub.wait_for("everything is sent again, as was asked for");

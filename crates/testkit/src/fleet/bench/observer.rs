@@ -35,7 +35,7 @@ impl Observer {
     }
 
     async fn new(objects: &Objects, mark: &'static str) -> Result<Self> {
-        let api = objects.api();
+        let api = objects.watchable();
         let now = api.list_metadata(&ListParams::default()).await?;
         let version = now.metadata.resource_version.context("a list has a version")?;
         let events = api.watch(&WatchParams::default(), &version).await?;

@@ -1,0 +1,72 @@
+use super::*;
+use crate::model::Indexed;
+
+fn rule(resource: Resource, name: &str, exact: bool, policy: Policy) -> Rule {
+    Rule { resource, name: name.to_owned(), exact, policy }
+}
+
+fn tokens(all: Vec<Token>) -> Tokens {
+    let mut all = all;
+    all.sort_by(|a, b| a.accessor.cmp(&b.accessor));
+    let row = |token| Row::Token(Indexed { create_index: 1, modify_index: 1, value: Arc::new(token) });
+    Tokens::new(&TopicData::new(1, all.into_iter().map(row).collect()))
+}
+
+fn token(accessor: &str, rules: Vec<Rule>) -> Token {
+    Token { accessor: accessor.to_owned(), secret_digest: digest(accessor), rules, ..Token::default() }
+}
+
+#[test]
+fn the_most_specific_rule_decides() {
+    let rules = vec![
+        rule(Resource::Key, "", false, Policy::Read),
+        rule(Resource::Key, "app/", false, Policy::Write),
+        rule(Resource::Key, "app/secret", false, Policy::Deny),
+        rule(Resource::Key, "app/secret/open", true, Policy::Write),
+        rule(Resource::Key, "twice", false, Policy::Write),
+        rule(Resource::Key, "twice", false, Policy::Deny),
+        rule(Resource::Service, "Web", true, Policy::Write),
+    ];
+    let access = tokens(vec![token("t", rules)]).resolve(Some("t")).unwrap();
+    let table = [
+        (Resource::Key, "other", Policy::Read),
+        (Resource::Key, "app/x", Policy::Write),
+        (Resource::Key, "app/secrets", Policy::Deny),
+        (Resource::Key, "app/secret/open", Policy::Write),
+        (Resource::Key, "app/secret/opened", Policy::Deny),
+        (Resource::Key, "twice", Policy::Deny),
+        (Resource::Key, "App/x", Policy::Read),
+        (Resource::Service, "wEB", Policy::Write),
+        (Resource::Service, "web2", Policy::Deny),
+        (Resource::Node, "n1", Policy::Deny),
+    ];
+    for (resource, name, most) in table {
+        for wanted in [Policy::Read, Policy::Write] {
+            assert_eq!(access.allows(resource, name, wanted), wanted <= most, "{name} {wanted:?}");
+        }
+    }
+    assert!(!access.allows_tree(Resource::Key, "app/", Policy::Write), "a part of it is denied");
+    assert!(access.allows_tree(Resource::Key, "app/x", Policy::Write));
+}
+
+#[test]
+fn without_tokens_all_is_open_and_with_one_it_is_closed() {
+    let open = tokens(Vec::new());
+    assert!(open.is_open() && open.resolve(Some("anything")).unwrap().allows(Resource::Operator, "", Policy::Write));
+    let closed = tokens(vec![token("t", Vec::new())]);
+    assert_eq!(closed.resolve(Some("forged")).unwrap_err(), UnknownToken);
+    let refusal = closed.resolve(None).unwrap().require(Resource::Key, "a", Policy::Read).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "Permission denied: anonymous token lacks permission 'key:read' on \"a\". The anonymous token is used implicitly \
+         when a request does not specify a token."
+    );
+    let refusal = closed.resolve(Some("t")).unwrap().require(Resource::Service, "web", Policy::Write).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "Permission denied: token with AccessorID 't' lacks permission 'service:write' on \"web\""
+    );
+    let named = tokens(vec![token(ANONYMOUS, vec![rule(Resource::Key, "pub/", false, Policy::Read)])]);
+    assert!(named.resolve(None).unwrap().allows(Resource::Key, "pub/a", Policy::Read));
+    assert!(named.resolve(Some(ANONYMOUS)).is_err(), "its name is no secret");
+}

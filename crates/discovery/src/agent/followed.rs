@@ -1,0 +1,446 @@
+//! Topics held here: kept fresh by the hub's pushes, read without waiting, let go when nobody reads them.
+
+mod slot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use thane_runtime::SharedClock;
+use tokio::sync::{Notify, watch};
+
+use crate::backend::{Consistency, Freshness, Reading, Wake};
+use crate::model::Index;
+use crate::topic::{Delta, Topic, TopicData};
+
+pub(super) use slot::Slot;
+
+/// Without room for one more topic a blocked reader looks again after this.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// What is let go at once when there is no room.
+const EVICT_SHARE: usize = 100;
+
+/// What topics are kept for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Topics at most.
+    pub entries: usize,
+    /// Services and nodes nobody read for so long go.
+    pub service_ttl: Duration,
+    /// Keys, and what is like them.
+    pub kv_ttl: Duration,
+    /// Checks.
+    pub health_ttl: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            entries: 10_000,
+            service_ttl: Duration::from_mins(1),
+            kv_ttl: Duration::from_mins(5),
+            health_ttl: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What kind of thing a topic is, for limits and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sort {
+    /// Services and nodes.
+    Service,
+    /// Keys, sessions, events, tokens.
+    Kv,
+    /// Checks.
+    Health,
+}
+
+impl Sort {
+    /// Of a topic.
+    pub(super) fn of(topic: &Topic) -> Self {
+        match topic {
+            Topic::Service(_) | Topic::Services | Topic::Instances | Topic::Nodes | Topic::Node(_) => Self::Service,
+            Topic::Checks => Self::Health,
+            Topic::Key(_) | Topic::Keys(_) | Topic::Sessions | Topic::Events | Topic::Tokens => Self::Kv,
+        }
+    }
+
+    /// The word in metrics.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Kv => "kv",
+            Self::Health => "health",
+        }
+    }
+}
+
+/// What the hub is to be told about a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// Push it, from this index.
+    Subscribe(Index),
+    /// No longer.
+    Unsubscribe,
+}
+
+/// Topics held here.
+pub(super) struct Followed {
+    slots: RwLock<HashMap<Topic, Arc<Slot>>>,
+    limits: RwLock<Limits>,
+    clock: SharedClock,
+    /// Which connection this is; odd while it is open.
+    epoch: AtomicU64,
+    /// When the last one ended, in milliseconds.
+    lost_at: AtomicU64,
+    wants: Mutex<BTreeMap<Topic, Want>>,
+    /// Something is wanted of the hub.
+    pub(super) wanted: Notify,
+    /// The connection came or went.
+    turned: Notify,
+    /// Everything up to this index has been pushed.
+    applied: watch::Sender<Index>,
+    /// Which life of the hub's data indexes here are of.
+    lineage: Mutex<String>,
+    pub(super) hits: AtomicU64,
+    pub(super) misses: AtomicU64,
+}
+
+impl Followed {
+    pub(super) fn new(limits: Limits, clock: SharedClock) -> Self {
+        Self {
+            slots: RwLock::new(HashMap::new()),
+            limits: RwLock::new(limits),
+            clock,
+            epoch: AtomicU64::new(0),
+            lost_at: AtomicU64::new(0),
+            wants: Mutex::new(BTreeMap::new()),
+            wanted: Notify::new(),
+            turned: Notify::new(),
+            applied: watch::Sender::new(0),
+            lineage: Mutex::default(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Other limits from now on.
+    pub(super) fn set_limits(&self, limits: Limits) {
+        *self.limits.write() = limits;
+    }
+
+    /// Whether the hub pushes.
+    pub(super) fn is_connected(&self) -> bool {
+        self.epoch.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// The hub's data is of this life. Indexes of another mean nothing: everything held is asked for anew.
+    pub(super) fn of_lineage(&self, lineage: &str) {
+        let before = std::mem::replace(&mut *self.lineage.lock(), lineage.to_owned());
+        if before != lineage {
+            self.slots.read().values().for_each(|slot| slot.estrange());
+            self.applied.send_replace(0);
+        }
+    }
+
+    /// The hub pushes from now on: it is asked for everything held, what is read most first.
+    pub(super) fn connected(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.wants.lock().clear();
+        let slots: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
+        for slot in slots {
+            self.want(&slot);
+        }
+        self.turned.notify_waiters();
+    }
+
+    /// Nothing is pushed any more: what is held gets old.
+    pub(super) fn disconnected(&self) {
+        if !self.is_connected() {
+            return;
+        }
+        let now = self.now();
+        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.lost_at.store(now, Ordering::Release);
+        for slot in self.slots.read().values() {
+            slot.lost(epoch, now);
+        }
+        self.wants.lock().clear();
+        self.turned.notify_waiters();
+    }
+
+    fn want(&self, slot: &Slot) {
+        self.wants.lock().insert(slot.topic.clone(), Want::Subscribe(slot.index()));
+        self.wanted.notify_one();
+    }
+
+    /// What the hub is to be told, at most so much at once; what is read most comes first.
+    pub(super) fn take_wants(&self, most: usize) -> Vec<(Topic, Want)> {
+        let slots = self.slots.read();
+        let mut wants = self.wants.lock();
+        let mut taken: Vec<(Topic, Want)> = wants.iter().map(|(topic, want)| (topic.clone(), *want)).collect();
+        taken.sort_by_key(|(topic, _)| std::cmp::Reverse(slots.get(topic).map_or(u64::MAX, |slot| slot.reads())));
+        taken.truncate(most);
+        for (topic, _) in &taken {
+            wants.remove(topic);
+        }
+        if !wants.is_empty() {
+            self.wanted.notify_one();
+        }
+        taken
+    }
+
+    fn find(&self, topic: &Topic) -> Option<Arc<Slot>> {
+        self.slots.read().get(topic).cloned()
+    }
+
+    /// The slot of a topic; `None`: there is no room, everything held is being waited for.
+    pub(super) fn slot(&self, topic: &Topic) -> Option<Arc<Slot>> {
+        if let Some(slot) = self.find(topic) {
+            return Some(slot);
+        }
+        let mut slots = self.slots.write();
+        let entries = self.limits.read().entries;
+        if slots.len() >= entries {
+            let gone = oldest(&slots, entries.div_ceil(EVICT_SHARE));
+            self.let_go(&mut slots, gone);
+            if slots.len() >= entries {
+                return None;
+            }
+        }
+        let slot = slots.entry(topic.clone()).or_insert_with(|| Arc::new(Slot::new(topic.clone(), self.now())));
+        Some(Arc::clone(slot))
+    }
+
+    fn let_go(&self, slots: &mut HashMap<Topic, Arc<Slot>>, gone: Vec<Topic>) {
+        let mut wants = self.wants.lock();
+        for topic in gone {
+            if slots.remove(&topic).is_some() && self.is_connected() {
+                wants.insert(topic, Want::Unsubscribe);
+            }
+        }
+        self.wanted.notify_one();
+    }
+
+    /// Holds a topic for ever.
+    pub(super) fn pin(&self, topic: &Topic) {
+        if let Some(slot) = self.slot(topic) {
+            slot.pin();
+            if self.is_connected() {
+                self.ask(&slot);
+            }
+        }
+    }
+
+    /// Topics held for ever from now on; others are again let go when nobody reads them.
+    pub(super) fn pin_only(&self, topics: &[Topic]) {
+        self.slots.read().values().filter(|slot| !topics.contains(&slot.topic)).for_each(|slot| slot.unpin());
+        topics.iter().for_each(|topic| self.pin(topic));
+    }
+
+    /// What is known from before, as old as can be.
+    pub(super) fn preset(&self, topic: &Topic, data: TopicData) {
+        if let Some(slot) = self.slot(topic) {
+            slot.store(Arc::new(data));
+        }
+    }
+
+    fn ask(&self, slot: &Slot) {
+        if slot.ask(self.epoch.load(Ordering::Acquire)) {
+            self.want(slot);
+        }
+    }
+
+    /// Lets go of what nobody reads.
+    pub(super) fn sweep(&self) {
+        let now = self.now();
+        let limits = self.limits.read().clone();
+        let ttl = |topic: &Topic| match Sort::of(topic) {
+            Sort::Service => limits.service_ttl,
+            Sort::Kv => limits.kv_ttl,
+            Sort::Health => limits.health_ttl,
+        };
+        let mut slots = self.slots.write();
+        let idle = slots.iter().filter(|(topic, slot)| {
+            let limit = u64::try_from(ttl(topic).as_millis()).unwrap_or(u64::MAX);
+            is_free(slot) && now.saturating_sub(slot.last_read()) >= limit
+        });
+        let gone: Vec<Topic> = idle.map(|(topic, _)| topic.clone()).collect();
+        if !gone.is_empty() {
+            self.let_go(&mut slots, gone);
+        }
+    }
+
+    /// The topics read most.
+    pub(super) fn popular(&self, most: usize) -> Vec<Topic> {
+        let slots = self.slots.read();
+        let mut read: Vec<(u64, &Topic)> = slots.iter().map(|(topic, slot)| (slot.reads(), topic)).collect();
+        read.retain(|(reads, _)| *reads > 0);
+        read.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        let mut topics: Vec<Topic> = read.into_iter().take(most).map(|(_, topic)| topic.clone()).collect();
+        topics.sort();
+        topics
+    }
+
+    /// How many topics of a sort are held.
+    pub(super) fn count(&self, sort: Sort) -> usize {
+        self.slots.read().keys().filter(|topic| Sort::of(topic) == sort).count()
+    }
+
+    /// Takes over what the hub pushed. Gives back the content if it is new.
+    pub(super) fn apply(&self, delta: &Delta) -> Option<Arc<TopicData>> {
+        let slot = self.find(&delta.topic)?;
+        let epoch = self.epoch.load(Ordering::Acquire);
+        match slot.apply(delta) {
+            slot::Applied::Same => {
+                slot.confirm(epoch);
+                None
+            }
+            slot::Applied::New(data) => {
+                slot.confirm(epoch);
+                slot.changed.notify_waiters();
+                Some(data)
+            }
+            slot::Applied::Gap => {
+                tracing::debug!(topic = ?delta.topic, "something was missed; asking for all of it");
+                self.wants.lock().insert(delta.topic.clone(), Want::Subscribe(0));
+                self.wanted.notify_one();
+                None
+            }
+        }
+    }
+
+    /// Asks for a topic again if it is behind an index: a push may have been missed.
+    pub(super) fn verify(&self, topic: &Topic, index: Index) {
+        if let Some(slot) = self.find(topic)
+            && slot.index() < index
+        {
+            self.want(&slot);
+        }
+    }
+
+    /// Everything up to an index has been pushed.
+    pub(super) fn applied(&self, index: Index) {
+        self.applied.send_if_modified(|known| {
+            let is_newer = index > *known;
+            *known = index.max(*known);
+            is_newer
+        });
+    }
+
+    /// Everything up to here has been pushed.
+    pub(super) fn index(&self) -> Index {
+        *self.applied.borrow()
+    }
+
+    /// Waits until everything up to an index has been pushed, or nothing is pushed any more.
+    pub(super) async fn reached(&self, index: Index, most: Duration) {
+        let mut applied = self.applied.subscribe();
+        let turned = self.turned.notified();
+        if !self.is_connected() {
+            return;
+        }
+        tokio::select! {
+            _ = applied.wait_for(|known| *known >= index) => {}
+            () = turned => {}
+            () = tokio::time::sleep(most) => {}
+        }
+    }
+
+    /// What is held of a topic, if that will do.
+    pub(super) fn ready(&self, topic: &Topic, consistency: Consistency) -> Option<Reading> {
+        if consistency == Consistency::Consistent {
+            return None;
+        }
+        let slot = self.find(topic)?;
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let is_fresh = slot.is_fresh(epoch);
+        // A connection that is new brings this topic up to date in a moment.
+        if !is_fresh && epoch % 2 == 1 && consistency == Consistency::Default {
+            return None;
+        }
+        let reading = self.reading(&slot, is_fresh)?;
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Some(reading)
+    }
+
+    fn reading(&self, slot: &Slot, is_fresh: bool) -> Option<Reading> {
+        let data = slot.data()?;
+        let now = self.now();
+        slot.read_at(now);
+        let is_connected = self.is_connected();
+        let age = if is_fresh { 0 } else { now.saturating_sub(slot.fresh_until()) };
+        let silence = if is_connected { 0 } else { now.saturating_sub(self.lost_at.load(Ordering::Acquire)) };
+        let freshness = Freshness {
+            connected: is_connected,
+            last_contact: Duration::from_millis(silence),
+            hit: Some(Duration::from_millis(age)),
+        };
+        Some(Reading { data, freshness })
+    }
+
+    /// What is held of a topic; what is not is asked for once, however many wait. `None`: nobody can say.
+    pub(super) async fn read(&self, slot: &Slot, most: Duration) -> Option<Reading> {
+        let was_held = slot.data().is_some();
+        let deadline = tokio::time::sleep(most);
+        tokio::pin!(deadline);
+        loop {
+            let turned = self.turned.notified();
+            let confirmed = slot.confirmed.notified();
+            let epoch = self.epoch.load(Ordering::Acquire);
+            if slot.is_fresh(epoch) || epoch % 2 == 0 {
+                break;
+            }
+            self.ask(slot);
+            tokio::select! {
+                () = turned => {}
+                () = confirmed => {}
+                () = &mut deadline => break,
+            }
+        }
+        let is_fresh = slot.is_fresh(self.epoch.load(Ordering::Acquire));
+        let mut reading = self.reading(slot, is_fresh)?;
+        if was_held {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.misses.fetch_add(1, Ordering::Relaxed);
+            reading.freshness.hit = None;
+        }
+        Some(reading)
+    }
+
+    /// Resolves when the topic changes.
+    pub(super) fn wake(&self, topic: &Topic) -> Wake {
+        let Some(slot) = self.slot(topic) else { return Box::pin(tokio::time::sleep(LOOK_AGAIN)) };
+        let changed = Arc::clone(&slot.changed).notified_owned();
+        Box::pin(async move {
+            // Held as long as somebody waits: it is not let go.
+            let _slot = slot;
+            changed.await;
+        })
+    }
+}
+
+/// Whether a topic may be let go.
+fn is_free(slot: &Arc<Slot>) -> bool {
+    !slot.is_pinned() && Arc::strong_count(slot) == 1
+}
+
+/// The topics that were not read for longest.
+fn oldest(slots: &HashMap<Topic, Arc<Slot>>, most: usize) -> Vec<Topic> {
+    let mut free: Vec<(u64, &Topic)> =
+        slots.iter().filter(|(_, slot)| is_free(slot)).map(|(topic, slot)| (slot.last_read(), topic)).collect();
+    let most = most.min(free.len());
+    if most > 0 && most < free.len() {
+        free.select_nth_unstable(most - 1);
+    }
+    free.into_iter().take(most).map(|(_, topic)| topic.clone()).collect()
+}

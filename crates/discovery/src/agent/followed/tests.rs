@@ -1,0 +1,183 @@
+use std::sync::Arc;
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use thane_runtime::ManualClock;
+
+use super::*;
+use crate::model::{Indexed, KvEntry};
+use crate::topic::Row;
+
+fn bed(entries: usize) -> (Followed, ManualClock) {
+    let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
+    let limits = Limits { entries, ..Limits::default() };
+    (Followed::new(limits, Arc::new(clock.clone())), clock)
+}
+
+fn key(name: &str) -> Topic {
+    Topic::Key(name.to_owned())
+}
+
+fn row(name: &str, index: Index) -> Row {
+    let value = Arc::new(KvEntry { key: name.to_owned(), ..KvEntry::default() });
+    Row::Key(Indexed { create_index: index, modify_index: index, value })
+}
+
+fn delta(topic: &Topic, since: Option<Index>, index: Index) -> Delta {
+    let Topic::Key(name) = topic else { panic!() };
+    Delta { topic: topic.clone(), since, index, changed: vec![row(name, index)], removed: Vec::new() }
+}
+
+fn nothing(topic: &Topic, index: Index) -> Delta {
+    Delta { topic: topic.clone(), since: Some(index), index, changed: Vec::new(), removed: Vec::new() }
+}
+
+async fn read(followed: &Followed, topic: &Topic) -> Option<Reading> {
+    followed.read(&followed.slot(topic).unwrap(), Duration::from_secs(1)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_miss_is_asked_for_once_however_many_wait() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let topic = key("a");
+    let all = async { tokio::join!(read(&followed, &topic), read(&followed, &topic), read(&followed, &topic)) };
+    let push = async {
+        assert_eq!(followed.take_wants(10), [(topic.clone(), Want::Subscribe(0))]);
+        assert_eq!(followed.take_wants(10), []);
+        followed.apply(&delta(&topic, None, 7));
+    };
+    let ((first, second, third), ()) = tokio::join!(all, push);
+    for reading in [first, second, third] {
+        let reading = reading.unwrap();
+        assert_eq!((reading.data.index, reading.freshness.hit), (7, None));
+    }
+    let hit = followed.ready(&topic, Consistency::Default).unwrap();
+    assert_eq!(hit.freshness, Freshness { connected: true, last_contact: Duration::ZERO, hit: Some(Duration::ZERO) });
+    assert_eq!(followed.ready(&topic, Consistency::Consistent).map(|_| ()), None);
+    assert_eq!((followed.hits.load(Ordering::Relaxed), followed.misses.load(Ordering::Relaxed)), (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_hub_what_is_held_is_served_with_its_honest_age() {
+    let (followed, clock) = bed(10);
+    let topic = key("a");
+    assert!(read(&followed, &topic).await.is_none(), "nobody can say");
+    followed.connected();
+    followed.apply(&delta(&topic, None, 7));
+    clock.advance(Duration::from_secs(100));
+    followed.disconnected();
+    clock.advance(Duration::from_secs(5));
+    let stale = followed.ready(&topic, Consistency::Default).unwrap();
+    let age = Duration::from_secs(5);
+    assert_eq!(stale.freshness, Freshness { connected: false, last_contact: age, hit: Some(age) });
+    followed.connected();
+    assert!(followed.ready(&topic, Consistency::Default).is_none(), "the new connection says what it is in a moment");
+    assert!(followed.ready(&topic, Consistency::Stale).is_some());
+    assert_eq!(followed.take_wants(10), [(topic.clone(), Want::Subscribe(7))], "resumed, not fetched again");
+    followed.apply(&nothing(&topic, 7));
+    assert_eq!(followed.ready(&topic, Consistency::Default).unwrap().freshness.hit, Some(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_change_of_the_topic_itself_wakes() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let (a, b) = (key("a"), key("b"));
+    followed.slot(&b);
+    let mut wake = followed.wake(&a);
+    followed.apply(&delta(&a, None, 3));
+    assert!((&mut wake).now_or_never().is_some());
+    let mut wake = followed.wake(&a);
+    followed.apply(&delta(&b, None, 4));
+    followed.apply(&nothing(&a, 3));
+    followed.apply(&delta(&a, None, 3));
+    assert!((&mut wake).now_or_never().is_none(), "the same again wakes nobody");
+    followed.apply(&delta(&a, Some(3), 5));
+    assert!((&mut wake).now_or_never().is_some());
+}
+
+/// In Konsul a removed key lived on in caches until its time was up.
+#[test]
+fn defect_9_a_delete_reaches_what_is_held() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let topic = key("a");
+    followed.slot(&topic);
+    followed.apply(&delta(&topic, None, 3));
+    let gone = Delta { changed: Vec::new(), removed: vec![row("a", 0).key()], ..delta(&topic, Some(3), 4) };
+    assert!(followed.apply(&gone).unwrap().rows.is_empty());
+    assert_eq!(followed.ready(&topic, Consistency::Default).unwrap().data.index, 4);
+}
+
+#[test]
+fn a_gap_is_asked_for_again_from_the_beginning() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let topic = key("a");
+    followed.slot(&topic);
+    followed.apply(&delta(&topic, None, 3));
+    followed.take_wants(10);
+    assert!(followed.apply(&delta(&topic, Some(5), 6)).is_none());
+    assert_eq!(followed.take_wants(10), [(topic, Want::Subscribe(0))]);
+}
+
+#[test]
+fn the_least_recently_read_goes_first_and_what_is_waited_for_stays() {
+    let (followed, clock) = bed(3);
+    followed.connected();
+    let names: Vec<Topic> = ["a", "b", "c"].map(key).to_vec();
+    for topic in &names {
+        followed.slot(topic);
+        followed.apply(&delta(topic, None, 1));
+        clock.advance(Duration::from_millis(10));
+    }
+    followed.ready(&names[0], Consistency::Default);
+    let _waiting = followed.wake(&names[1]);
+    followed.slot(&key("d"));
+    assert!(followed.find(&names[2]).is_none());
+    assert!(followed.find(&names[0]).is_some() && followed.find(&names[1]).is_some());
+    assert!(followed.take_wants(10).contains(&(names[2].clone(), Want::Unsubscribe)));
+}
+
+#[test]
+fn what_nobody_reads_is_let_go_after_its_time() {
+    let (followed, clock) = bed(100);
+    followed.connected();
+    let service = Topic::Service("web".to_owned());
+    for topic in [&service, &Topic::Checks, &key("a"), &Topic::Tokens] {
+        followed.slot(topic);
+    }
+    followed.pin(&Topic::Tokens);
+    let held = || {
+        let counts = [Sort::Service, Sort::Kv, Sort::Health].map(|sort| followed.count(sort));
+        (counts[0], counts[1], counts[2])
+    };
+    for (seconds, expected) in [(29, (1, 2, 1)), (30, (1, 2, 0)), (59, (1, 2, 0)), (60, (0, 2, 0)), (300, (0, 1, 0))] {
+        let passed = clock_seconds(&followed);
+        clock.advance(Duration::from_secs(seconds) - passed);
+        followed.sweep();
+        assert_eq!(held(), expected, "after {seconds} s");
+    }
+}
+
+fn clock_seconds(followed: &Followed) -> Duration {
+    Duration::from_millis(followed.now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_waits_for_its_own_push_but_not_for_ever() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let waiting = followed.reached(9, Duration::from_secs(2));
+    tokio::pin!(waiting);
+    assert!((&mut waiting).now_or_never().is_none());
+    followed.applied(9);
+    waiting.await;
+    followed.reached(100, Duration::from_secs(2)).await;
+    let waiting = followed.reached(100, Duration::from_secs(1000));
+    tokio::pin!(waiting);
+    assert!((&mut waiting).now_or_never().is_none());
+    followed.disconnected();
+    waiting.await;
+}

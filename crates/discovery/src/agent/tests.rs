@@ -1,0 +1,7 @@
+//! Agents and a hub in one process, over real connections.
+
+mod away;
+mod bed;
+mod defects;
+mod random;
+mod together;

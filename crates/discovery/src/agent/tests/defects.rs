@@ -1,0 +1,126 @@
+//! What Konsul's agent mode gets wrong, one test each. Those not here are tests beside the pure parts they are about.
+
+use super::bed::{Hub, Spoke, instances, service, ttl, value, web};
+use super::together::put;
+use crate::backend::{Backend, LocalAgent};
+use crate::model::Status;
+use crate::topic::{Row, Topic};
+
+/// There every sync returned everything there was.
+#[tokio::test]
+async fn defect_2_what_is_pushed_is_what_changed() {
+    let hub = Hub::start().await;
+    for n in 0..50 {
+        hub.registry.write_from(None, put(&format!("k/{n:02}"), "x")).await.unwrap();
+    }
+    let topic = Topic::Keys("k/".to_owned());
+    let before = hub.registry.topic(&topic).await;
+    hub.registry.write_from(None, put("k/07", "y")).await.unwrap();
+    let delta = hub.registry.delta(&topic, before.index).await;
+    assert_eq!((delta.since, delta.changed.len(), delta.removed.len()), (Some(before.index), 1, 0));
+}
+
+/// There reading made the index grow, and each server had its own.
+#[tokio::test]
+async fn defect_3_only_a_change_moves_an_index() {
+    let hub = Hub::start().await;
+    let door = hub.door("agent-1").await;
+    let agent = Spoke::start("node-1", &[&door]).await;
+    agent.register(service("web", "web", 80), vec![], false).await.unwrap();
+    agent.settled().await;
+    let (index, first) = (hub.registry.index(), agent.until(&web(), |data| data.rows.len() == 1).await);
+    for _ in 0..10 {
+        assert_eq!(agent.until(&web(), |_| true).await.index, first.index);
+    }
+    assert_eq!((hub.registry.index(), hub.registry.topic(&web()).await.index), (index, first.index));
+}
+
+/// There a batch was never numbered. Here one that comes again, or late, changes nothing.
+#[tokio::test]
+async fn defect_6_a_batch_that_comes_again_changes_nothing() {
+    use crate::command::{Batch, Command, Item};
+    let hub = Hub::start().await;
+    let batch = |sequence, port| {
+        let node = crate::model::Node { name: "node-1".to_owned(), ..Default::default() };
+        let items = vec![Item::Service(Box::new(service("web", "web", port)))];
+        Command::Agent("agent-1".to_owned(), Batch { node, incarnation: "i".to_owned(), sequence, full: false, items })
+    };
+    for (sequence, port) in [(1, 80), (2, 81), (1, 80), (2, 99)] {
+        hub.registry.write_from(None, batch(sequence, port)).await.unwrap();
+    }
+    let data = hub.registry.topic(&web()).await;
+    assert_eq!(instances(&data)[0].2, 81);
+}
+
+/// There a report of health was logged and forgotten.
+#[tokio::test]
+async fn defect_8_health_is_in_the_catalog() {
+    let hub = Hub::start().await;
+    let door = hub.door("agent-1").await;
+    let agent = Spoke::start("node-1", &[&door]).await;
+    agent.register(service("web", "web", 80), vec![ttl("alive")], false).await.unwrap();
+    agent.update_check("alive", Status::Passing, "well".to_owned()).await.unwrap();
+    let passing = |row: &Row| matches!(row, Row::Check(_, check) if check.value.id == "alive" && check.value.status == Status::Passing);
+    hub.until(&Topic::Checks, |data| data.rows.iter().any(passing)).await;
+}
+
+/// There an instance that moved was added beside its old self.
+#[tokio::test]
+async fn defect_9_an_instance_that_moves_is_one_instance() {
+    let hub = Hub::start().await;
+    let (one, two) = (hub.door("agent-1").await, hub.door("agent-2").await);
+    let (first, second) = (Spoke::start("node-1", &[&one]).await, Spoke::start("node-2", &[&two]).await);
+    for port in 80..90 {
+        first.register(service("web", "web", port), vec![], false).await.unwrap();
+    }
+    let seen = second.until(&web(), |data| instances(data).first().is_some_and(|it| it.2 == 89)).await;
+    assert_eq!(seen.rows.len(), 1);
+}
+
+/// There keys with a slash could not be reached, and only local services were listed.
+#[tokio::test]
+async fn defect_12_keys_have_slashes_and_all_services_are_listed() {
+    let hub = Hub::start().await;
+    let (one, two) = (hub.door("agent-1").await, hub.door("agent-2").await);
+    let (first, second) = (Spoke::start("node-1", &[&one]).await, Spoke::start("node-2", &[&two]).await);
+    hub.registry.write_from(None, put("a/b/c", "deep")).await.unwrap();
+    let deep = first.until(&Topic::Key("a/b/c".to_owned()), |_| true).await;
+    assert_eq!(value(&deep).as_deref(), Some("deep"));
+    first.register(service("web", "web", 80), vec![], false).await.unwrap();
+    second
+        .until(&Topic::Services, |data| {
+            data.rows.iter().any(|row| matches!(row, Row::Name { name, .. } if name == "web"))
+        })
+        .await;
+}
+
+/// There an agent did not start without its server, and forgot everything when it was restarted.
+#[tokio::test]
+async fn defect_14_it_starts_without_a_hub_and_forgets_nothing() {
+    let nowhere = Hub::start().await.door("x").await;
+    let address = nowhere.close().await;
+    let hub = Hub::start().await;
+    let absent = hub.door("agent-1").await;
+    let agent = Spoke::start("node-1", &[]).await;
+    agent.register(service("web", "web", 80), vec![ttl("alive")], false).await.unwrap();
+    let disk = agent.stop().await;
+    let mut options = crate::agent::Options::new("node-1");
+    options.adjustable.hubs = vec![address.to_string()];
+    let alone = Spoke::with(options, disk).await;
+    assert_eq!((alone.services().len(), alone.checks().len()), (1, 1));
+    let found = Spoke::on("node-1", &[&absent], alone.stop().await).await;
+    found.settled().await;
+    assert_eq!(hub.registry.topic(&web()).await.rows.len(), 1);
+    assert_eq!(found.place().node, "node-1");
+}
+
+/// There anybody could call. Here a call of nobody in particular is refused.
+#[tokio::test]
+async fn defect_15_nobody_in_particular_is_refused() {
+    use thane_api::wire::discovery::agent_sync_server::AgentSync;
+    let hub = Hub::start().await;
+    let (tasks, _) = thane_runtime::Tasks::root("test");
+    let desk = crate::wire::desk(&hub.registry, thane_runtime::SystemClock::shared(), &tasks);
+    let refused = desk.register(tonic::Request::new(Default::default())).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
+}

@@ -1,0 +1,117 @@
+//! The small HTTP server that the Consul API and the native API share: keep-alive, bounds on connections, headers and
+//! bodies, and a way for hot reads to be answered without waiting.
+
+mod answer;
+mod connection;
+mod metrics;
+mod query;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderMap, Method};
+use thane_runtime::Tasks;
+use thane_runtime::net::Listener;
+
+pub use answer::{Answer, Content};
+pub use metrics::Metrics;
+pub use query::{Query, percent_decoded};
+
+/// The largest body that is read; Consul's own bound on a value.
+pub const BODY_BYTES_MAX: u64 = 512 * 1024;
+
+/// A part of the API.
+pub trait Routes: Send + Sync + 'static {
+    /// What metrics call it.
+    fn name(&self) -> &'static str;
+
+    /// Whether a path is answered here.
+    fn owns(&self, path: &str) -> bool;
+
+    /// An answer that can be given at once, without the body and without waiting; `None`: ask [`Routes::answer`].
+    fn quick(&self, head: &Head<'_>) -> Option<Answer>;
+
+    /// The answer.
+    fn answer(&self, request: Request) -> BoxFuture<'_, Answer>;
+}
+
+/// A request before its body is read, as it came over the wire.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The path, not decoded.
+    pub path: &'a str,
+    /// What follows the question mark, not decoded.
+    pub query: Option<&'a str>,
+    /// All headers.
+    pub headers: &'a HeaderMap,
+}
+
+/// A whole request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// The path, decoded.
+    pub path: String,
+    /// The parameters, decoded.
+    pub query: Query,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Result<Bytes, TooLarge>,
+    /// Who asks.
+    pub peer: SocketAddr,
+}
+
+/// A body above [`BODY_BYTES_MAX`]; none of it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLarge {
+    /// How long the client said it is.
+    pub declared: Option<u64>,
+}
+
+/// What a listener is held to.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at once; more wait to be accepted. Blocked queries hold one each.
+    pub connections_max: usize,
+    /// A connection that stays silent for so long is closed.
+    pub idle_max: Duration,
+    /// Requests that a web page could have caused are refused: the listener is on loopback and asks for no credentials.
+    pub local_only: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // A little above the bound on blocked queries, so that others still get in.
+        Self { connections_max: 12_000, idle_max: Duration::from_mins(5), local_only: false }
+    }
+}
+
+/// What is served.
+pub struct Edge {
+    /// The parts of the API; the first that owns a path answers.
+    pub routes: Vec<Arc<dyn Routes>>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Counts.
+    pub metrics: Metrics,
+}
+
+/// Serves until the group stops.
+pub fn serve(listener: Box<dyn Listener>, edge: impl Into<Arc<Edge>>, tasks: &Tasks) {
+    let (group, edge) = (tasks.clone(), edge.into());
+    tasks.spawn_essential("discovery listener", async move {
+        tokio::select! {
+            () = connection::accept(edge, listener, &group) => {}
+            () = group.cancelled() => {}
+        }
+    });
+}

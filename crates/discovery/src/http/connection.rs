@@ -1,0 +1,148 @@
+//! Bytes in, bytes out.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thane_runtime::Tasks;
+use thane_runtime::admin::is_local_caller;
+use thane_runtime::net::{BoxIo, Listener};
+use tokio::sync::Semaphore;
+
+use super::{Answer, BODY_BYTES_MAX, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
+
+/// The whole head of a request.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+const HEADERS_MAX: usize = 128;
+/// Of a body that is too large so much is read and dropped, so that the client gets to read why.
+const DRAIN_BYTES_MAX: usize = 8 << 20;
+/// After an error of the listener itself, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+type OutBody = Either<Full<Bytes>, BoxBody<Bytes, std::io::Error>>;
+
+pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: &Tasks) {
+    let slots = Arc::new(Semaphore::new(edge.limits.connections_max));
+    loop {
+        if slots.available_permits() == 0 {
+            edge.metrics.full();
+        }
+        // The semaphore is never closed.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((io, peer)) => {
+                let (edge, group) = (Arc::clone(&edge), tasks.clone());
+                tasks.spawn("discovery connection", async move {
+                    let _counted = edge.metrics.connected();
+                    tokio::select! {
+                        () = connection(&edge, io, peer) => {}
+                        () = group.cancelled() => {}
+                    }
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "discovery listener could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(edge: &Arc<Edge>, io: BoxIo, peer: SocketAddr) {
+    let service = service_fn(|request: http::Request<Incoming>| {
+        let edge = Arc::clone(edge);
+        async move { Ok::<_, Infallible>(answer(&edge, request, peer).await) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(edge.limits.idle_max)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(io), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, %peer, "discovery connection ended early");
+    }
+}
+
+async fn answer(edge: &Edge, request: http::Request<Incoming>, peer: SocketAddr) -> Response<OutBody> {
+    let is_head = request.method() == Method::HEAD;
+    if edge.limits.local_only && !is_local_caller(request.headers(), peer.ip()) {
+        let refused = "requests from web pages and other machines are not answered here\n";
+        return response(Answer::text(StatusCode::FORBIDDEN, refused), is_head);
+    }
+    let uri = request.uri();
+    let Some(routes) = edge.routes.iter().find(|routes| routes.owns(uri.path())) else {
+        let text = if uri.path().contains("/v1/") {
+            "Invalid URL path: not a recognized HTTP API endpoint\n"
+        } else {
+            "Invalid URL path: if attempting to use the HTTP API, ensure the path starts with '/v1/'\n"
+        };
+        return response(Answer::text(StatusCode::NOT_FOUND, text), is_head);
+    };
+    let head = Head { method: request.method(), path: uri.path(), query: uri.query(), headers: request.headers() };
+    let answer = match routes.quick(&head) {
+        Some(answer) => answer,
+        None => whole(routes.as_ref(), request, peer).await,
+    };
+    edge.metrics.answered(routes.name(), answer.status);
+    response(answer, is_head)
+}
+
+async fn whole(routes: &dyn Routes, request: http::Request<Incoming>, peer: SocketAddr) -> Answer {
+    let (parts, body) = request.into_parts();
+    let Some(path) = percent_decoded(parts.uri.path()) else {
+        return Answer::text(StatusCode::BAD_REQUEST, "400 Bad Request");
+    };
+    // Consul answers so, without a word.
+    let Some(query) = Query::parse(parts.uri.query().unwrap_or_default()) else {
+        return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "");
+    };
+    let body = match read(body, &parts.headers).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
+    };
+    routes.answer(Request { method: parts.method, path, query, headers: parts.headers, body, peer }).await
+}
+
+async fn read(body: Incoming, headers: &HeaderMap) -> Result<Result<Bytes, TooLarge>, Answer> {
+    let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > BODY_BYTES_MAX) {
+        drain(body).await;
+        return Ok(Err(TooLarge { declared }));
+    }
+    // One more than allowed, to tell what is too large from what just fits.
+    let limit = usize::try_from(BODY_BYTES_MAX).unwrap_or(usize::MAX);
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(Ok(body.to_bytes())),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Ok(Err(TooLarge { declared })),
+        Err(_) => Err(Answer::text(StatusCode::BAD_REQUEST, "the body ended early\n")),
+    }
+}
+
+async fn drain(body: Incoming) {
+    let mut body = Limited::new(body, DRAIN_BYTES_MAX);
+    while let Some(Ok(_)) = body.frame().await {}
+}
+
+fn response(answer: Answer, is_head: bool) -> Response<OutBody> {
+    let body = match answer.content {
+        Content::Whole(_) if is_head => Either::Left(Full::new(Bytes::new())),
+        Content::Whole(bytes) => Either::Left(Full::new(bytes)),
+        Content::Stream(stream) => Either::Right(stream),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    response
+}

@@ -1,0 +1,69 @@
+//! What the server counts.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    api: &'static str,
+    code: u16,
+}
+
+/// Counts of connections and requests; clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    requests: Family<Outcome, Counter>,
+    connections: Gauge,
+    full: Counter,
+    // The answer nearly every request gets, without looking it up.
+    fine: Arc<parking_lot::RwLock<Vec<(&'static str, Counter)>>>,
+}
+
+impl Metrics {
+    /// Makes the counts visible.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("discovery_requests", "Requests answered, by API and status code", self.requests.clone());
+        registry.register("discovery_connections", "Open connections", self.connections.clone());
+        registry.register(
+            "discovery_connections_full",
+            "Times that the bound on connections was hit",
+            self.full.clone(),
+        );
+    }
+
+    pub(super) fn answered(&self, api: &'static str, status: StatusCode) {
+        if status == StatusCode::OK {
+            if let Some((_, counter)) = self.fine.read().iter().find(|(known, _)| *known == api) {
+                counter.inc();
+                return;
+            }
+            let counter = self.requests.get_or_create(&Outcome { api, code: 200 }).clone();
+            self.fine.write().push((api, counter));
+        }
+        self.requests.get_or_create(&Outcome { api, code: status.as_u16() }).inc();
+    }
+
+    pub(super) fn connected(&self) -> Connected {
+        self.connections.inc();
+        Connected(self.connections.clone())
+    }
+
+    pub(super) fn full(&self) {
+        self.full.inc();
+    }
+}
+
+/// An open connection is counted as long as this lives.
+pub(super) struct Connected(Gauge);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

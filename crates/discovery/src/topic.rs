@@ -1,0 +1,218 @@
+//! What is read, blocked on, cached, pushed and resumed.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Check, Index, Indexed, KvEntry, Node, Service, Session, Token, UserEvent};
+
+/// One readable thing. Names of services and nodes are in lower case here: they are compared without case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Topic {
+    /// The instances of one service with their nodes and checks: [`Row::Instance`].
+    Service(String),
+    /// The names of all services with the union of their instances' tags: [`Row::Name`].
+    Services,
+    /// Every instance of every service: [`Row::Instance`]. Large; only for what no other topic answers.
+    Instances,
+    /// All nodes: [`Row::Node`].
+    Nodes,
+    /// One node, the instances on it and the checks of the node itself: [`Row::Node`], [`Row::Instance`], [`Row::Check`].
+    Node(String),
+    /// All checks: [`Row::Check`].
+    Checks,
+    /// One key, or nothing: [`Row::Key`].
+    Key(String),
+    /// All keys that begin so: [`Row::Key`].
+    Keys(String),
+    /// All sessions: [`Row::Session`].
+    Sessions,
+    /// The newest events of users: [`Row::Event`].
+    Events,
+    /// All tokens: [`Row::Token`]; what applies without one is the token whose accessor is `anonymous`.
+    Tokens,
+}
+
+/// The content of a topic at an index: rows in order of their keys. Never changed once made.
+#[derive(Debug, Default)]
+pub struct TopicData {
+    /// Grows when, and only when, the content changes; 0 is answered as 1.
+    pub index: Index,
+    /// What there is, sorted by [`Row::key`].
+    pub rows: Vec<Row>,
+    memos: [OnceLock<Bytes>; 4],
+}
+
+/// An answer that is made once for a topic's content and then shared by all who ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memo {
+    /// `health/service` without parameters.
+    Health,
+    /// `health/service?passing`.
+    Passing,
+    /// `catalog/service`, `catalog/services`, `catalog/nodes`.
+    Catalog,
+    /// `kv`, and the native API's lists.
+    Plain,
+}
+
+/// One row of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Row {
+    /// A service's name and the union of its instances' tags, sorted.
+    Name {
+        /// The service.
+        name: String,
+        /// Tags of all its instances.
+        tags: Vec<String>,
+        /// When that last changed.
+        index: Index,
+    },
+    /// An instance of a service.
+    Instance(#[serde(with = "crate::model::shared")] Arc<Instance>),
+    /// A node.
+    Node(Indexed<Node>),
+    /// A check, with the node it is on.
+    Check(String, Indexed<Check>),
+    /// A key.
+    Key(Indexed<KvEntry>),
+    /// A session.
+    Session(Indexed<Session>),
+    /// A user's event.
+    Event(Indexed<UserEvent>),
+    /// A token.
+    Token(Indexed<Token>),
+}
+
+/// An instance of a service with what is needed to judge and reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Where it runs.
+    pub node: Indexed<Node>,
+    /// The instance.
+    pub service: Indexed<Service>,
+    /// The node's own checks, then the instance's, each by id.
+    pub checks: Vec<Indexed<Check>>,
+}
+
+/// What orders rows and says which one a delta means.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RowKey(pub u8, pub String, pub String);
+
+/// What changed in a topic between two indexes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delta {
+    /// The topic.
+    pub topic: Topic,
+    /// The content this applies to; `None`: everything follows, whatever was known is replaced.
+    pub since: Option<Index>,
+    /// The index it leads to.
+    pub index: Index,
+    /// Rows that are new or changed, in order.
+    pub changed: Vec<Row>,
+    /// Rows that are gone, in order.
+    pub removed: Vec<RowKey>,
+}
+
+impl Row {
+    /// What orders rows and says which one a delta means.
+    pub fn key(&self) -> RowKey {
+        match self {
+            Self::Name { name, .. } => RowKey(0, name.clone(), String::new()),
+            Self::Node(node) => RowKey(1, node.value.name.clone(), String::new()),
+            Self::Instance(it) => RowKey(2, it.node.value.name.clone(), it.service.value.id.clone()),
+            Self::Check(node, check) => RowKey(3, node.clone(), check.value.id.clone()),
+            Self::Key(entry) => RowKey(4, entry.value.key.clone(), String::new()),
+            Self::Session(session) => RowKey(5, session.value.id.clone(), String::new()),
+            Self::Event(event) => RowKey(6, format!("{:020}", event.value.ltime), event.value.id.clone()),
+            Self::Token(token) => RowKey(7, token.value.accessor.clone(), String::new()),
+        }
+    }
+
+    /// When it last changed.
+    pub fn modify_index(&self) -> Index {
+        match self {
+            Self::Name { index, .. } => *index,
+            Self::Node(node) => node.modify_index,
+            Self::Instance(it) => {
+                let checks = it.checks.iter().map(|check| check.modify_index).max().unwrap_or(0);
+                it.node.modify_index.max(it.service.modify_index).max(checks)
+            }
+            Self::Check(_, check) => check.modify_index,
+            Self::Key(entry) => entry.modify_index,
+            Self::Session(session) => session.modify_index,
+            Self::Event(event) => event.modify_index,
+            Self::Token(token) => token.modify_index,
+        }
+    }
+}
+
+impl TopicData {
+    /// Content at an index; rows must be in order.
+    pub fn new(index: Index, rows: Vec<Row>) -> Self {
+        debug_assert!(rows.is_sorted_by_key(Row::key), "rows out of order");
+        Self { index, rows, memos: Default::default() }
+    }
+
+    /// An answer made from this content, made only once.
+    pub fn memo(&self, memo: Memo, make: impl FnOnce() -> Bytes) -> Bytes {
+        self.memos[memo as usize].get_or_init(make).clone()
+    }
+
+    /// The content after a change. `None`: the change is for other content, and the topic has to be asked for again.
+    pub fn apply(&self, delta: &Delta) -> Option<Self> {
+        if delta.since.is_some_and(|since| since > self.index) {
+            return None;
+        }
+        let kept = if delta.since.is_some() { self.rows.as_slice() } else { &[] };
+        let mut rows = Vec::with_capacity(kept.len() + delta.changed.len());
+        let mut changed = delta.changed.iter().peekable();
+        for row in kept {
+            let key = row.key();
+            while let Some(new) = changed.next_if(|new| new.key() < key) {
+                rows.push(new.clone());
+            }
+            if let Some(new) = changed.next_if(|new| new.key() == key) {
+                rows.push(new.clone());
+            } else if delta.removed.binary_search(&key).is_err() {
+                rows.push(row.clone());
+            }
+        }
+        rows.extend(changed.cloned());
+        Some(Self::new(delta.index, rows))
+    }
+}
+
+impl PartialEq for TopicData {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.rows == other.rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str, index: Index) -> Row {
+        let value = Arc::new(KvEntry { key: name.to_owned(), ..KvEntry::default() });
+        Row::Key(Indexed { create_index: index, modify_index: index, value })
+    }
+
+    #[test]
+    fn a_delta_puts_in_replaces_and_removes_in_order() {
+        let before = TopicData::new(3, vec![key("a", 1), key("c", 2), key("d", 3)]);
+        let delta = Delta {
+            topic: Topic::Keys(String::new()),
+            since: Some(3),
+            index: 6,
+            changed: vec![key("b", 4), key("c", 5), key("e", 6)],
+            removed: vec![key("d", 0).key()],
+        };
+        let after = before.apply(&delta).expect("it fits");
+        assert_eq!(after, TopicData::new(6, vec![key("a", 1), key("b", 4), key("c", 5), key("e", 6)]));
+        assert_eq!(after.apply(&Delta { since: Some(9), ..delta.clone() }), None, "something between was missed");
+        let all = after.apply(&Delta { since: None, ..delta }).expect("everything");
+        assert_eq!(all.rows.len(), 3);
+    }
+}
