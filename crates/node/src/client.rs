@@ -11,13 +11,25 @@ use thane_executor::message::{Call, Reply, Request, Said, Spawn};
 use thane_executor::plan::SOCKET;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 /// A connection to an executor.
 pub(crate) struct Executor {
-    stream: UnixStream,
+    speaker: Speaker,
+    listener: Listener,
+}
+
+/// The half of a connection that asks.
+pub(crate) struct Speaker {
+    stream: OwnedWriteHalf,
+    next: u64,
+}
+
+/// The half of a connection that hears.
+pub(crate) struct Listener {
+    stream: OwnedReadHalf,
     decoder: Decoder,
     buffer: Vec<u8>,
-    next: u64,
 }
 
 /// What comes from an executor.
@@ -48,47 +60,21 @@ impl Executor {
         // By number: the names of sockets have to be short.
         let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
         let stream = UnixStream::connect(path).await?;
-        Ok(Self { stream, decoder: Decoder::default(), buffer: vec![0; 64 * 1024], next: 0 })
+        let (read, write) = stream.into_split();
+        let listener = Listener { stream: read, decoder: Decoder::default(), buffer: vec![0; 64 * 1024] };
+        Ok(Self { speaker: Speaker { stream: write, next: 0 }, listener })
     }
 
-    /// Sends a request without waiting for its answer.
-    pub(crate) async fn send(&mut self, request: Request) -> Result<u64, Error> {
-        self.next += 1;
-        let call = Call { id: self.next, request };
-        let json = serde_json::to_vec(&call).map_err(io::Error::other)?;
-        self.stream.write_all(&Frame::Message(json).encode()).await?;
-        Ok(self.next)
-    }
-
-    /// Sends input to a process.
-    pub(crate) async fn input(&mut self, process: u64, bytes: Vec<u8>) -> Result<(), Error> {
-        let data = Data { process, stream: Stream::Stdin, offset: 0, bytes };
-        Ok(self.stream.write_all(&Frame::Data(data).encode()).await?)
-    }
-
-    /// The next thing it says. Giving up waiting loses nothing.
-    pub(crate) async fn hear(&mut self) -> Result<Heard, Error> {
-        loop {
-            match self.decoder.next_frame().map_err(io::Error::other)? {
-                Some(Frame::Data(data)) => return Ok(Heard::Data(data)),
-                Some(Frame::Message(json)) => {
-                    return Ok(Heard::Said(serde_json::from_slice(&json).map_err(io::Error::other)?));
-                }
-                None => {}
-            }
-            let count = self.stream.read(&mut self.buffer).await?;
-            if count == 0 {
-                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-            }
-            self.decoder.push(&self.buffer[..count]);
-        }
+    /// Both halves, so that neither waits for the other.
+    pub(crate) fn split(self) -> (Speaker, Listener) {
+        (self.speaker, self.listener)
     }
 
     /// Asks and waits for the answer; what comes before it is passed over.
     pub(crate) async fn call(&mut self, request: Request) -> Result<Reply, Error> {
-        let wanted = self.send(request).await?;
+        let wanted = self.speaker.send(request).await?;
         loop {
-            if let Heard::Said(Said::Reply { id, reply }) = self.hear().await?
+            if let Heard::Said(Said::Reply { id, reply }) = self.listener.hear().await?
                 && id == wanted
             {
                 return match reply {
@@ -107,17 +93,54 @@ impl Executor {
         };
         let mut output = Vec::new();
         loop {
-            match self.hear().await? {
+            match self.listener.hear().await? {
                 Heard::Data(data) => {
                     let room = most.saturating_sub(output.len());
                     output.extend_from_slice(&data.bytes[..data.bytes.len().min(room)]);
                 }
                 Heard::Said(Said::Exited { process, exit }) if process == wanted => {
-                    self.send(Request::Forget { process }).await?;
+                    self.speaker.send(Request::Forget { process }).await?;
                     return Ok((exit, output));
                 }
                 Heard::Said(_) => {}
             }
+        }
+    }
+}
+
+impl Speaker {
+    /// Sends a request without waiting for its answer.
+    pub(crate) async fn send(&mut self, request: Request) -> Result<u64, Error> {
+        self.next += 1;
+        let call = Call { id: self.next, request };
+        let json = serde_json::to_vec(&call).map_err(io::Error::other)?;
+        self.stream.write_all(&Frame::Message(json).encode()).await?;
+        Ok(self.next)
+    }
+
+    /// Sends input to a process.
+    pub(crate) async fn input(&mut self, process: u64, bytes: Vec<u8>) -> Result<(), Error> {
+        let data = Data { process, stream: Stream::Stdin, offset: 0, bytes };
+        Ok(self.stream.write_all(&Frame::Data(data).encode()).await?)
+    }
+}
+
+impl Listener {
+    /// The next thing it says. Giving up waiting loses nothing.
+    pub(crate) async fn hear(&mut self) -> Result<Heard, Error> {
+        loop {
+            match self.decoder.next_frame().map_err(io::Error::other)? {
+                Some(Frame::Data(data)) => return Ok(Heard::Data(data)),
+                Some(Frame::Message(json)) => {
+                    return Ok(Heard::Said(serde_json::from_slice(&json).map_err(io::Error::other)?));
+                }
+                None => {}
+            }
+            let count = self.stream.read(&mut self.buffer).await?;
+            if count == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            self.decoder.push(&self.buffer[..count]);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! What is to be done is decided in functions that touch nothing (`decide`, `status`, `launch`, `environment`,
 //! `volumes`, `cgroups`); the executor, a program of its own, makes namespaces and mounts; `runner` stands between.
 
+mod access;
 mod addresses;
 mod cgroups;
 mod client;

@@ -60,6 +60,7 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) tasks: Tasks,
 }
 
 impl Node {
@@ -100,7 +101,7 @@ impl Node {
         tasks.spawn("claims", claims::bind(Arc::clone(&shared), tasks.clone()));
         let following = Following::new(Arc::clone(&shared), tasks.child("pods"));
         tasks.spawn_essential("pods", following.run(tasks.clone()));
-        Ok(Self { shared })
+        Ok(Self { shared, tasks: tasks.child("access") })
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct PodRecord {
     pub(crate) holder: Started,
     /// Its address.
     pub(crate) address: std::net::Ipv4Addr,
+    /// Whether it uses the machine's network.
+    pub(crate) host_network: bool,
 }
 
 /// A container that was started.

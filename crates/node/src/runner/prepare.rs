@@ -129,7 +129,7 @@ impl Runner {
             Some(address) => address,
             None => self.shared.addresses.take().ok_or("no address is left")?,
         };
-        let record = PodRecord { holder, address };
+        let record = PodRecord { holder, address, host_network: self.pod.host_network() };
         let written = self.directory.write(&record);
         self.record = Some(record);
         written.map_err(|error| failed(&error))?;

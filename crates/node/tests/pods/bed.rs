@@ -65,15 +65,25 @@ impl Bed {
         let addresses = Arc::new(Addresses::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (config, client, group) = (self.config.clone(), self.client(), tasks.clone());
-        let starting = runtime.spawn(async move {
-            Node::start(config, client, SystemClock::shared(), addresses, &group).await.map(|_| ())
-        });
-        starting.await.unwrap().unwrap();
+        let starting =
+            runtime.spawn(async move { Node::start(config, client, SystemClock::shared(), addresses, &group).await });
+        let node = starting.await.unwrap().unwrap();
+        self.api.as_ref().unwrap().server().open_pods(Arc::new(node), tasks.child("streams"));
         self.node = Some(Running { tasks, _supervisor: supervisor, runtime });
     }
 
     pub(crate) fn client(&self) -> kube::Client {
         self.api.as_ref().unwrap().in_process("default")
+    }
+
+    /// The way of kubectl.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.api.as_ref().unwrap().kubeconfig().to_owned()
+    }
+
+    /// A client over TLS.
+    pub(crate) async fn remote(&self) -> kube::Client {
+        self.api.as_ref().unwrap().client().await.unwrap()
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
@@ -191,9 +201,8 @@ impl Drop for Bed {
 /// Processes of the executor in that folder: it is run from there, so its program tells.
 fn processes(folder: &Path) -> Vec<rustix::process::Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let own = entries.filter(|entry| {
-        std::fs::read_link(entry.path().join("exe")).is_ok_and(|program| program.starts_with(folder))
-    });
+    let own = entries
+        .filter(|entry| std::fs::read_link(entry.path().join("exe")).is_ok_and(|program| program.starts_with(folder)));
     let pids = own.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(rustix::process::Pid::from_raw).collect()
 }

@@ -69,10 +69,10 @@ fn perform(server: &mut Server, connection: u64, id: u64, request: Request) -> R
         }
         Request::Spawn(spawn) => start(server, connection, spawn),
         Request::Attach { process, stdout, stderr } => {
-            if !server.table.processes.contains_key(&process) {
-                return unknown(process);
-            }
-            follow(server, connection, process, [stdout, stderr]);
+            let Some(found) = server.table.processes.get(&process) else { return unknown(process) };
+            // What has not been said yet is heard when it is.
+            let ends = [0, 1].map(|stream: usize| found.outputs[stream].ring.end());
+            follow(server, connection, process, [stdout.min(ends[0]), stderr.min(ends[1])]);
             Reply::Done
         }
         Request::Detach { process } => {
