@@ -108,6 +108,8 @@ table! {
         "give --force to replace it";
     FLEET_IN_TROUBLE = 1407, Failed, "something is wrong between hub and agent",
         "do what each finding says, then ask again";
+    IMAGE_UNUSABLE = 1501, Failed, "an image cannot be imported, found or removed",
+        "`thane image list` shows what is here; archives are those of `docker save` and OCI layouts, without devices";
     USAGE = 1901, Usage, "the command line is not valid",
         "run the command with --help";
     BUG = 1999, Failed, "something happened that should not",

@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    fn env(container: serde_json::Value) -> Result<BTreeMap<String, String>, String> {
+    fn env(container: &serde_json::Value) -> Result<BTreeMap<String, String>, String> {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"l": "x"}},
             "spec": {"containers": [container], "nodeName": "node"},
@@ -237,7 +237,7 @@ mod tests {
                 {"name": "I", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             ],
         });
-        let found = env(container).unwrap();
+        let found = env(&container).unwrap();
         let expected = [
             ("A", "1"),
             ("B", "1$(Z)$(A)/bin$"),
@@ -263,7 +263,7 @@ mod tests {
             (json!({"fieldRef": {"fieldPath": "spec.nope"}}), "field \"spec.nope\" is not supported"),
         ] {
             let container = json!({"name": "a", "env": [{"name": "A", "valueFrom": source}]});
-            assert_eq!(env(container), Err(expected.to_owned()));
+            assert_eq!(env(&container), Err(expected.to_owned()));
         }
     }
 

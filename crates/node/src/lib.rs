@@ -15,6 +15,7 @@ pub mod host;
 mod ids;
 pub mod images;
 mod launch;
+mod metrics;
 mod netns;
 mod node;
 mod pod;

@@ -15,6 +15,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use thane_runtime::{SharedClock, Tasks};
@@ -23,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::images::{Host, Images};
+use crate::metrics::Metrics;
 use crate::pod::PodExt;
 use crate::program::{Living, Program};
 use crate::record::PodDirectory;
@@ -76,10 +78,15 @@ impl Node {
         if !missing.is_empty() {
             return Err(Error::Missing(missing));
         }
-        let directory = config.directory.clone();
-        let at = |source: io::Error| Error::File { path: directory.clone(), source };
-        files::private_directory(&directory.join("pods")).map_err(at)?;
-        let digest = Sha256::digest(directory.canonicalize().map_err(at)?.as_os_str().as_encoded_bytes());
+        let mut config = config;
+        let given = config.directory.clone();
+        let at = |source: io::Error| Error::File { path: given.clone(), source };
+        files::private_directory(&given.join("pods")).map_err(at)?;
+        // The executor works from elsewhere, so paths must mean the same everywhere.
+        let directory = given.canonicalize().map_err(at)?;
+        config.directory.clone_from(&directory);
+        config.images = std::path::absolute(&config.images).map_err(at)?;
+        let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
         let group = images::hex(&digest[..6]);
         let reporter = Reporter { controller: "thane-node".to_owned(), instance: Some(config.name.clone()) };
         let shared = Arc::new(Shared {
@@ -90,6 +97,7 @@ impl Node {
             addresses,
             memory: host::memory(),
             recorder: Recorder::new(client.clone(), reporter),
+            metrics: Metrics::default(),
             group: format!("thane-{group}"),
             config,
             client,
@@ -102,6 +110,13 @@ impl Node {
         let following = Following::new(Arc::clone(&shared), tasks.child("pods"));
         tasks.spawn_essential("pods", following.run(tasks.clone()));
         Ok(Self { shared, tasks: tasks.child("access") })
+    }
+}
+
+impl Node {
+    /// Makes its counts visible.
+    pub fn register(&self, registry: &mut Registry) {
+        self.shared.metrics.register(registry);
     }
 }
 
@@ -130,7 +145,10 @@ impl Following {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = self.tasks.cancelled() => break,
-                Some(uid) = self.ended.recv() => drop(self.runners.remove(&uid)),
+                Some(uid) = self.ended.recv() => {
+                    self.runners.remove(&uid);
+                    self.shared.metrics.pods.dec();
+                }
                 event = stream.try_next() => match event {
                     Ok(Some(event)) => self.observe(event).await,
                     Ok(None) => break,
@@ -180,6 +198,7 @@ impl Following {
         let pod = Arc::new(pod);
         let (sender, receiver) = watch::channel(Some(Arc::clone(&pod)));
         self.runners.insert(uid.clone(), sender);
+        self.shared.metrics.pods.inc();
         let runner = Runner::new(Arc::clone(&self.shared), pod, self.tasks.child("pod"));
         let (end, group) = (self.end.clone(), self.tasks.clone());
         self.tasks.spawn("pod", async move {
@@ -236,6 +255,7 @@ impl Following {
 
     /// A pod for which there is no room.
     async fn refuse(&self, pod: &Pod) {
+        self.shared.metrics.refused.inc();
         let most = self.shared.config.pods_max;
         let message = format!(
             "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: {}, capacity: {most}",

@@ -239,6 +239,7 @@ impl Runner {
             News::Disk(bytes) => {
                 let most = crate::resources::disk(&self.pod).unwrap_or(self.shared.config.disk_bytes_max);
                 if bytes > most && self.verdict.is_none() {
+                    self.shared.metrics.evicted.inc();
                     let message =
                         format!("Pod ephemeral local storage usage exceeds the total limit of containers {most}.");
                     self.verdict = Some(Verdict { reason: "Evicted".to_owned(), message });

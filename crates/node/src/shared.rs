@@ -13,6 +13,7 @@ use thane_runtime::SharedClock;
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::images::{Host, Images};
+use crate::metrics::Metrics;
 use crate::program::Program;
 use crate::record::PodDirectory;
 use crate::state::BackoffRule;
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) memory: u64,
     pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
     /// The top of this node's control groups.
     pub(crate) group: String,
 }

@@ -9,6 +9,7 @@ mod delete;
 mod doctor;
 mod get;
 mod hub;
+mod image;
 mod jwt;
 mod pki;
 mod up;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Delete(delete::Delete),
     Watch(watch::Watch),
     #[command(subcommand)]
+    Image(image::Image),
+    #[command(subcommand)]
     Agents(agents::Agents),
     #[command(subcommand)]
     Jwt(jwt::Jwt),
@@ -62,6 +65,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hub(command) => command.run(global, false),
         Command::Principal(command) => command.run(global, true),
         Command::Agent(command) => command.run(global),
+        Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),

@@ -4,7 +4,10 @@ mod directory;
 mod fleet;
 mod install;
 mod kubeconfig;
+mod nodes;
 mod welcome;
+
+pub(crate) use nodes::IMAGES;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -110,6 +113,9 @@ async fn start(
     let mut endpoints = BTreeMap::from([("api", apis[0].url()), ("metrics", metrics_url)]);
     if up.roles {
         endpoints.insert("hub", fleet::start(up, &place, &names, &apis, &mut registry).await?);
+    }
+    if up.pods {
+        nodes::start(up, &place, &names, &apis, &mut registry).await;
     }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };

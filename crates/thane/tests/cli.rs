@@ -29,7 +29,7 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn help_of_every_command() {
     let place = Place::new();
-    let commands: [&[&str]; 28] = [
+    let commands: [&[&str]; 32] = [
         &[],
         &["up"],
         &["hub"],
@@ -43,6 +43,10 @@ fn help_of_every_command() {
         &["agents", "unblock"],
         &["agents", "remove"],
         &["agents", "resync"],
+        &["image"],
+        &["image", "import"],
+        &["image", "list"],
+        &["image", "rm"],
         &["jwt"],
         &["jwt", "create-key"],
         &["doctor"],

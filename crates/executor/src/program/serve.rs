@@ -92,12 +92,13 @@ impl Server {
             }
             let now = Instant::now();
             let settled = self.table.advance(now);
-            self.pump();
             if settled.contains(&MAIN)
                 && let Some(exit) = self.table.processes.get(&MAIN).and_then(Process::exit)
             {
+                // On disk before anybody is told.
                 return exit.clone();
             }
+            self.pump();
             let main_runs = self.table.processes.get(&MAIN).is_some_and(Process::is_running);
             if self.stopping.is_some_and(|until| until <= now) && !self.killed {
                 self.end_everything();

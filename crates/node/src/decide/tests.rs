@@ -7,7 +7,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn pod(spec: Value) -> Pod {
+fn pod(spec: &Value) -> Pod {
     serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u"}, "spec": spec})).unwrap()
 }
 
@@ -43,12 +43,12 @@ fn containers_start_in_order() {
         "initContainers": [{"name": "i"}, {"name": "side", "restartPolicy": "Always"}, {"name": "j"}],
         "containers": [{"name": "a"}, {"name": "b"}],
     });
-    let pod = pod(spec);
+    let pod = pod(&spec);
     let mut unstarted = running();
     if let Now::Running(running) = &mut unstarted.now {
         running.started = false;
     }
-    let cases: Vec<(Vec<(&str, ContainerState)>, Vec<Action>)> = vec![
+    let cases: [(Vec<_>, Vec<Action>); 8] = [
         (vec![], vec![start("i")]),
         (vec![("i", running())], vec![]),
         (vec![("i", ended(1))], vec![start("i")]),
@@ -78,11 +78,11 @@ fn the_policy_says_what_is_started_again() {
         ("Never", 0, false),
         ("Never", 1, false),
     ] {
-        let pod = pod(json!({"restartPolicy": policy, "containers": [{"name": "a"}]}));
+        let pod = pod(&json!({"restartPolicy": policy, "containers": [{"name": "a"}]}));
         let decision = decide(&pod, &states(&[("a", ended(code))]), None, &BackoffRule::default(), at(100));
         assert_eq!((!decision.actions.is_empty(), decision.finished), (again, !again), "{policy} {code}");
     }
-    let pod = pod(json!({
+    let pod = pod(&json!({
         "restartPolicy": "Never", "initContainers": [{"name": "i"}], "containers": [{"name": "a"}],
     }));
     assert!(decide(&pod, &states(&[("i", ended(1))]), None, &BackoffRule::default(), at(100)).finished);
@@ -90,7 +90,7 @@ fn the_policy_says_what_is_started_again() {
 
 #[test]
 fn the_second_start_waits() {
-    let pod = pod(json!({"containers": [{"name": "a"}]}));
+    let pod = pod(&json!({"containers": [{"name": "a"}]}));
     let rule = BackoffRule::default();
     let mut state = ended(1);
     state.backoff = Backoff::default().started(at(90), at(90), &rule);
@@ -103,7 +103,7 @@ fn the_second_start_waits() {
 
 #[test]
 fn what_could_not_be_started_is_tried_later() {
-    let pod = pod(json!({"containers": [{"name": "a"}]}));
+    let pod = pod(&json!({"containers": [{"name": "a"}]}));
     let state = ContainerState { retry_at: Some(at(200)), ..ContainerState::default() };
     let decision = decide(&pod, &states(&[("a", state)]), None, &BackoffRule::default(), at(100));
     assert_eq!((decision.actions, decision.wake), (vec![], Some(at(200))));
@@ -111,7 +111,7 @@ fn what_could_not_be_started_is_tried_later() {
 
 #[test]
 fn a_deleted_pod_ends_with_its_sidecars_last() {
-    let mut pod = pod(json!({
+    let mut pod = pod(&json!({
         "initContainers": [{"name": "side", "restartPolicy": "Always"}], "containers": [{"name": "a"}, {"name": "b"}],
     }));
     pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(50)));
@@ -133,7 +133,7 @@ fn a_deleted_pod_ends_with_its_sidecars_last() {
 
 #[test]
 fn sidecars_end_when_the_others_have() {
-    let pod = pod(json!({
+    let pod = pod(&json!({
         "restartPolicy": "Never",
         "initContainers": [{"name": "side", "restartPolicy": "Always"}], "containers": [{"name": "a"}],
     }));

@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use serde_json::json;
 use tar::{Builder, EntryType, Header};
 
@@ -52,7 +54,7 @@ fn docker(layers: &[Vec<u8>]) -> Vec<u8> {
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("SKIPPED: layers have owners, which takes root");
+        let _ = writeln!(io::stderr(), "SKIPPED: layers have owners, which takes root");
     }
     root
 }
@@ -109,7 +111,7 @@ fn hostile_layers_are_refused_and_leave_nothing() {
     let outside = folder.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     let target = outside.display().to_string();
-    let cases: Vec<(&str, Vec<(&str, EntryType, &str)>)> = vec![
+    let cases = [
         ("upwards", vec![("../escaped", EntryType::Regular, "x")]),
         ("upwards within", vec![("a/../../escaped", EntryType::Regular, "x")]),
         ("through a link", vec![("out", EntryType::Symlink, &target), ("out/escaped", EntryType::Regular, "x")]),

@@ -45,6 +45,7 @@ impl Runner {
         let entry = self.containers.entry(name.to_owned()).or_default();
         match result {
             Ok(record) => {
+                self.shared.metrics.started.inc();
                 entry.now = Now::Running(Running {
                     id: record.id,
                     since: record.since,
@@ -65,6 +66,7 @@ impl Runner {
                 self.tasks.spawn("event", async move { shared.tell(&pod, false, "Started", note).await });
             }
             Err((reason, message)) => {
+                self.shared.metrics.failed.inc();
                 if state.ended().is_some() {
                     entry.last = before;
                 }

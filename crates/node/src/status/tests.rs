@@ -7,7 +7,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn pod(spec: Value) -> Pod {
+fn pod(spec: &Value) -> Pod {
     let status = json!({"phase": "Pending", "qosClass": "BestEffort"});
     serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status})).unwrap()
 }
@@ -48,7 +48,7 @@ fn phases() {
         ("Never", Some(ended(0)), true, "Succeeded"),
         ("Never", Some(ended(1)), true, "Failed"),
     ] {
-        let pod = pod(json!({"restartPolicy": policy, "containers": [{"name": "a"}]}));
+        let pod = pod(&json!({"restartPolicy": policy, "containers": [{"name": "a"}]}));
         let containers: Containers = state.into_iter().map(|state| ("a".to_owned(), state)).collect();
         assert_eq!(phase(&pod, &containers, &facts(finished)), expected, "{containers:?}");
     }
@@ -56,7 +56,7 @@ fn phases() {
 
 #[test]
 fn readiness_is_of_all_containers() {
-    let pod = pod(json!({"containers": [{"name": "a"}, {"name": "b"}]}));
+    let pod = pod(&json!({"containers": [{"name": "a"}, {"name": "b"}]}));
     for (ready, expected) in
         [(true, ("True".to_owned(), None)), (false, ("False".to_owned(), Some("ContainersNotReady".to_owned())))]
     {
@@ -71,7 +71,7 @@ fn readiness_is_of_all_containers() {
 
 #[test]
 fn what_did_not_change_keeps_its_time() {
-    let mut pod = pod(json!({"containers": [{"name": "a"}]}));
+    let mut pod = pod(&json!({"containers": [{"name": "a"}]}));
     let containers = Containers::from([("a".to_owned(), running(true))]);
     let first = status(&pod, &containers, &facts(false), at(10));
     pod.status = Some(first.clone());
@@ -80,7 +80,7 @@ fn what_did_not_change_keeps_its_time() {
 
 #[test]
 fn an_init_container_that_failed_for_good_fails_the_pod() {
-    let pod = pod(json!({"restartPolicy": "Never", "initContainers": [{"name": "i"}], "containers": [{"name": "a"}]}));
+    let pod = pod(&json!({"restartPolicy": "Never", "initContainers": [{"name": "i"}], "containers": [{"name": "a"}]}));
     let status = status(&pod, &Containers::from([("i".to_owned(), ended(3))]), &facts(true), at(10));
     assert_eq!(status.phase.as_deref(), Some("Failed"));
     assert_eq!(told(&status, "Initialized"), ("False".to_owned(), Some("ContainersNotInitialized".to_owned())));

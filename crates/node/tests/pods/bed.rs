@@ -111,8 +111,7 @@ impl Bed {
     /// Waits until a pod is like that.
     pub(crate) async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Pod) -> bool + Send + Sync) -> Pod {
         let condition = |pod: Option<&Pod>| pod.is_some_and(&wanted);
-        let waited = tokio::time::timeout(PATIENCE, await_condition(self.pods(), name, condition)).await;
-        match waited {
+        match tokio::time::timeout(PATIENCE, await_condition(self.pods(), name, condition)).await {
             Ok(found) => found.unwrap().unwrap(),
             Err(_) => {
                 let pod = self.pods().get(name).await.ok().and_then(|pod| pod.status);

@@ -5,6 +5,7 @@ mod access;
 mod adoption;
 mod bed;
 mod escape;
+mod images;
 mod life;
 mod probes;
 mod volumes;

@@ -12,6 +12,8 @@ use thane_runtime::pods::{ExecInput, ExecOutput, ExecSession, PodAccess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::websocket::Socket;
 
@@ -50,6 +52,11 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
     Message::Binary(all.into())
 }
 
+/// The end of a socket as it should be: clients take one without a code for a failure.
+fn farewell() -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
+}
+
 /// How a command ended, as the last message says it.
 fn ended(code: i32) -> Value {
     if code == 0 {
@@ -78,7 +85,7 @@ pub(super) async fn refuse(mut socket: Socket, why: String) {
 /// Closes, and waits a moment until the client has heard it all.
 async fn finish(mut socket: Socket) {
     let closing = async {
-        let _ = socket.close(None).await;
+        let _ = socket.send(farewell()).await;
         while let Some(Ok(_)) = socket.next().await {}
     };
     let _ = tokio::time::timeout(LINGER, closing).await;
@@ -96,7 +103,7 @@ pub(super) async fn exec(socket: Socket, session: ExecSession, streams: Streams)
     };
     if told {
         let closing = async {
-            let _ = sink.close().await;
+            let _ = sink.send(farewell()).await;
             hearing.await;
         };
         let _ = tokio::time::timeout(LINGER, closing).await;
@@ -200,7 +207,7 @@ async fn send_all(mut sink: SplitSink<Socket, Message>, mut messages: mpsc::Rece
             message = messages.recv() => match message {
                 Some(message) => sink.send(message).await,
                 None => {
-                    let _ = tokio::time::timeout(LINGER, sink.close()).await;
+                    let _ = tokio::time::timeout(LINGER, sink.send(farewell())).await;
                     return;
                 }
             },
