@@ -103,9 +103,9 @@ impl Look<'_> {
     /// Takes the init containers one step further; whether the others may run.
     fn initialise(&mut self) -> bool {
         let begun = self.pod.containers().iter().any(|one| {
-            self.containers
-                .get(&one.name)
-                .is_some_and(|state| !matches!(state.now, Now::Waiting { .. }) || state.last.is_some())
+            self.containers.get(&one.name).is_some_and(|state| {
+                !state.earlier && (!matches!(state.now, Now::Waiting { .. }) || state.last.is_some())
+            })
         });
         for container in self.pod.init_containers() {
             let state = self.containers.get(&container.name);

@@ -104,8 +104,12 @@ impl Node {
             clock,
         });
         register::register(&shared).await?;
-        let renewing = register::renew(Arc::clone(&shared), tasks.clone());
-        tasks.spawn("lease", renewing);
+        let (renewing, top) = (register::renew(Arc::clone(&shared), tasks.clone()), Arc::clone(&shared));
+        tasks.spawn("lease", async move {
+            renewing.await;
+            // Pods end before this does; what then is left of the groups is the top.
+            crate::runner::stop::remove_groups(top.layout.directories(&[&top.group])).await;
+        });
         tasks.spawn("claims", claims::bind(Arc::clone(&shared), tasks.clone()));
         let following = Following::new(Arc::clone(&shared), tasks.child("pods"));
         tasks.spawn_essential("pods", following.run(tasks.clone()));
@@ -125,8 +129,8 @@ struct Following {
     shared: Arc<Shared>,
     runners: BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>,
     listed: BTreeSet<String>,
-    ended: mpsc::Receiver<String>,
-    end: mpsc::Sender<String>,
+    ended: mpsc::Receiver<(String, bool)>,
+    end: mpsc::Sender<(String, bool)>,
     tasks: Tasks,
 }
 
@@ -145,10 +149,7 @@ impl Following {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = self.tasks.cancelled() => break,
-                Some(uid) = self.ended.recv() => {
-                    self.runners.remove(&uid);
-                    self.shared.metrics.pods.dec();
-                }
+                Some((uid, finished)) = self.ended.recv() => self.noticed(&uid, finished).await,
                 event = stream.try_next() => match event {
                     Ok(Some(event)) => self.observe(event).await,
                     Ok(None) => break,
@@ -202,10 +203,22 @@ impl Following {
         let runner = Runner::new(Arc::clone(&self.shared), pod, self.tasks.child("pod"));
         let (end, group) = (self.end.clone(), self.tasks.clone());
         self.tasks.spawn("pod", async move {
-            runner.run(receiver, group).await;
+            let finished = runner.run(receiver, group).await;
             // Nobody listens once the node ends.
-            let _ = end.send(uid).await;
+            let _ = end.send((uid, finished)).await;
         });
+    }
+
+    /// A pod is no longer looked after; what came for it meanwhile is looked at again.
+    async fn noticed(&mut self, uid: &str, finished: bool) {
+        self.shared.metrics.pods.dec();
+        let Some(sender) = self.runners.remove(uid).filter(|_| finished) else { return };
+        let last = sender.borrow().clone();
+        match last {
+            None => self.sweep(uid).await,
+            Some(pod) if pod.is_deleting() => self.apply(Pod::clone(&pod)).await,
+            Some(_) => {}
+        }
     }
 
     /// A pod that was removed without us.

@@ -70,6 +70,8 @@ enum Next {
     Gone,
     /// The node ends.
     Stopping,
+    /// Nothing will run in it again; its logs stay.
+    Finished,
 }
 
 impl Runner {
@@ -98,7 +100,8 @@ impl Runner {
     }
 
     /// Looks after it until it is gone or the node ends. `pods` has its present state; none means it was removed.
-    pub(crate) async fn run(mut self, mut pods: watch::Receiver<Option<Arc<Pod>>>, stopping: Tasks) {
+    /// Whether it has finished by itself, so that its object and its logs are still there.
+    pub(crate) async fn run(mut self, mut pods: watch::Receiver<Option<Arc<Pod>>>, stopping: Tasks) -> bool {
         self.resume().await;
         loop {
             match self.step(&mut pods, &stopping).await {
@@ -106,14 +109,15 @@ impl Runner {
                 Next::Gone => {
                     self.end(Duration::ZERO).await;
                     self.remove().await;
-                    return;
+                    return false;
                 }
                 Next::Stopping => {
                     self.end(self.shared.config.stop_within.min(self.pod.grace())).await;
                     self.publish().await;
                     self.remove().await;
-                    return;
+                    return false;
                 }
+                Next::Finished => return true,
             }
         }
     }
@@ -135,6 +139,9 @@ impl Runner {
             // First the files, then the object: who sees it gone can rely on it.
             self.remove().await;
             return if self.delete().await { Next::Gone } else { self.wait(pods, stopping, Some(AGAIN)).await };
+        }
+        if self.finished && written {
+            return Next::Finished;
         }
         if acted {
             // What was done may ask for more at once.

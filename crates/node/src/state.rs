@@ -23,6 +23,8 @@ pub(crate) struct ContainerState {
     pub(crate) backoff: Backoff,
     /// Not tried again before this.
     pub(crate) retry_at: Option<Timestamp>,
+    /// What is known is of an earlier life of the pod, whose files are gone.
+    pub(crate) earlier: bool,
 }
 
 /// What a container does now.

@@ -69,6 +69,14 @@ fn containers_start_in_order() {
 }
 
 #[test]
+fn a_pod_that_lost_its_files_begins_anew() {
+    let pod = pod(&json!({"initContainers": [{"name": "i"}], "containers": [{"name": "a"}]}));
+    let earlier = ContainerState { earlier: true, ..ended(0) };
+    let decision = decide(&pod, &states(&[("a", earlier)]), None, &BackoffRule::default(), at(100));
+    assert_eq!(decision.actions, [start("i")]);
+}
+
+#[test]
 fn the_policy_says_what_is_started_again() {
     for (policy, code, again) in [
         ("Always", 0, true),

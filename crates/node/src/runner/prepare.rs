@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use thane_executor::plan::PodPlan;
 
 use super::{HOST_ADDRESS, Runner};
 use crate::decide::Verdict;
 use crate::environment::{Whereabouts, hostname};
 use crate::netns::PodNetwork;
-use crate::pod::PodExt;
+use crate::pod::{PodExt, RestartPolicy};
 use crate::program::Living;
 use crate::record::PodRecord;
 use crate::references;
@@ -28,6 +29,7 @@ impl Runner {
         }
         let names: Vec<String> =
             self.pod.init_containers().iter().chain(self.pod.containers()).map(|one| one.name.clone()).collect();
+        let earlier = self.record.is_none();
         for name in names {
             let state = match self.directory.adopt(&name) {
                 Some((state, living)) => {
@@ -38,9 +40,15 @@ impl Runner {
                 }
                 None => self.told_before(&name),
             };
-            if let Some(state) = state {
+            if let Some(mut state) = state {
+                state.earlier = earlier;
                 self.containers.insert(name, state);
             }
+        }
+        if earlier && self.pod.containers().iter().any(|one| runs_again(&self.pod, self.containers.get(&one.name))) {
+            // What init containers made is gone with the pod's files, so they run again before the others do.
+            let inits: Vec<String> = self.pod.init_containers().iter().map(|one| one.name.clone()).collect();
+            self.containers.retain(|name, _| !inits.contains(name));
         }
     }
 
@@ -204,6 +212,16 @@ impl Runner {
             tracing::warn!(%error, pod = self.pod.name(), "the files of a pod's volumes were not renewed");
             self.renew_at = now.saturating_add(Duration::from_secs(30)).ok();
         }
+    }
+}
+
+/// Whether a container that is like this is to be started.
+fn runs_again(pod: &Pod, state: Option<&ContainerState>) -> bool {
+    let Some(ended) = state.and_then(ContainerState::ended) else { return true };
+    match pod.restart_policy() {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure => ended.code != 0,
+        RestartPolicy::Never => false,
     }
 }
 

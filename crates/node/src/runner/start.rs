@@ -56,6 +56,7 @@ impl Runner {
                 entry.image_id = record.image_id;
                 entry.restarts = attempt;
                 entry.retry_at = None;
+                entry.earlier = false;
                 if let Some(before) = &before {
                     entry.backoff = entry.backoff.started(now, before.finished, &rule);
                 }

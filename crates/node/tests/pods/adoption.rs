@@ -48,3 +48,31 @@ fn what_was_deleted_meanwhile_is_swept_away() {
         bed
     });
 }
+
+#[test]
+fn a_node_that_ends_in_order_ends_its_pods_and_runs_them_anew() {
+    on_bed(|mut bed| async {
+        let share = json!([{"name": "v", "mountPath": "/v"}]);
+        let more = json!({
+            "restartPolicy": "Always",
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "initContainers": [{"name": "i", "image": "host", "command": ["sh", "-c", "echo made > /v/f"], "volumeMounts": share}],
+            "container": {"volumeMounts": share},
+        });
+        bed.script("p", "trap 'exit 0' TERM; test -e /v/f || exit 1; touch /v/ok; while :; do sleep 0.05; done", more)
+            .await;
+        bed.outcome("done", "exit 4", json!({})).await;
+        let pod = bed.until("p", "ready", |pod| holds(pod, "Ready")).await;
+        bed.stop_node().await;
+        assert!(!bed.attempt(&pod, "main", 0).exists(), "nothing is left");
+        let told = state(&bed.pods().get("p").await.unwrap(), "main");
+        assert_eq!(told.terminated.map(|ended| ended.exit_code), Some(0), "the end was told");
+        bed.start_node().await;
+        let again = bed.until("p", "ready again", |pod| holds(pod, "Ready")).await;
+        let restarts = again.status.unwrap().container_statuses.unwrap()[0].restart_count;
+        assert_eq!(restarts, 1);
+        let done = bed.pods().get("done").await.unwrap();
+        assert_eq!(state(&done, "main").terminated.unwrap().exit_code, 4, "what has ended stays so");
+        bed
+    });
+}

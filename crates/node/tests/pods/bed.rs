@@ -72,6 +72,13 @@ impl Bed {
         self.node = Some(Running { tasks, _supervisor: supervisor, runtime });
     }
 
+    /// Ends the node as a signal would.
+    pub(crate) async fn stop_node(&mut self) {
+        let node = self.node.take().unwrap();
+        assert!(node.tasks.shutdown(PATIENCE).await.is_empty());
+        node.runtime.shutdown_background();
+    }
+
     pub(crate) fn client(&self) -> kube::Client {
         self.api.as_ref().unwrap().in_process("default")
     }
@@ -217,11 +224,7 @@ pub(crate) fn nothing_left(folder: &Path) -> Result<()> {
     let name = group_name(&node);
     let groups: Vec<_> =
         walk(Path::new("/sys/fs/cgroup"), 2).into_iter().filter(|path| path.ends_with(&name)).collect();
-    for group in groups {
-        let children = walk(&group, 1);
-        anyhow::ensure!(children.is_empty(), "control groups are left: {children:?}");
-        std::fs::remove_dir(&group)?;
-    }
+    anyhow::ensure!(groups.is_empty(), "control groups are left: {groups:?}");
     Ok(())
 }
 
