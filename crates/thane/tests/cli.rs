@@ -29,7 +29,7 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn help_of_every_command() {
     let place = Place::new();
-    let commands: [&[&str]; 47] = [
+    let commands: [&[&str]; 51] = [
         &[],
         &["up"],
         &["hub"],
@@ -62,6 +62,10 @@ fn help_of_every_command() {
         &["sessions"],
         &["sessions", "list"],
         &["sessions", "destroy"],
+        &["image"],
+        &["image", "import"],
+        &["image", "list"],
+        &["image", "rm"],
         &["jwt"],
         &["jwt", "create-key"],
         &["doctor"],
