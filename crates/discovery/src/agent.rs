@@ -14,7 +14,7 @@ mod options;
 pub mod pending;
 pub mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -188,7 +188,9 @@ async fn recall(core: &Core) -> Result<(), thane_kv::Error> {
         core.followed.preset(&Topic::Tokens, TopicData::new(index, rows));
     }
     let popular: Vec<Topic> = core.keepsakes.get(keepsake::POPULAR).await?.unwrap_or_default();
-    popular.iter().for_each(|topic| drop(core.followed.slot(topic)));
+    for topic in &popular {
+        core.followed.slot(topic);
+    }
     *core.popular.lock() = popular;
     Ok(())
 }

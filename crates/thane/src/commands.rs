@@ -6,9 +6,11 @@ mod apply;
 mod completions;
 mod config;
 mod delete;
+mod discovery;
 mod doctor;
 mod get;
 mod hub;
+mod image;
 mod jwt;
 mod pki;
 mod up;
@@ -38,7 +40,19 @@ pub(crate) enum Command {
     Delete(delete::Delete),
     Watch(watch::Watch),
     #[command(subcommand)]
+    Image(image::Image),
+    #[command(subcommand)]
     Agents(agents::Agents),
+    #[command(subcommand)]
+    Services(discovery::services::Services),
+    #[command(subcommand)]
+    Kv(discovery::kv::Kv),
+    #[command(subcommand)]
+    Nodes(discovery::nodes::Nodes),
+    #[command(subcommand)]
+    Checks(discovery::checks::Checks),
+    #[command(subcommand)]
+    Sessions(discovery::sessions::Sessions),
     #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
@@ -62,7 +76,13 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hub(command) => command.run(global, false),
         Command::Principal(command) => command.run(global, true),
         Command::Agent(command) => command.run(global),
+        Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
+        Command::Services(command) => block_on(global, command.run()),
+        Command::Kv(command) => block_on(global, command.run()),
+        Command::Nodes(command) => block_on(global, command.run()),
+        Command::Checks(command) => block_on(global, command.run()),
+        Command::Sessions(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
@@ -72,7 +92,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command that talks to an API server; Ctrl-C ends it at once.
+/// Runs a command that talks to a server; Ctrl-C ends it at once.
 fn block_on(global: &Global, command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let mut logs = settings::load(global, Flags::new())?;
     if logs.rows().iter().any(|row| row.key == "log.level" && row.origin == "default") {

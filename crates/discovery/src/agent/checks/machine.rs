@@ -153,9 +153,10 @@ impl Machine {
                 self.status = Status::Critical;
                 self.publish_at = None;
                 let said = std::mem::take(&mut self.output);
-                self.output = match said.is_empty() {
-                    true => "TTL expired".to_owned(),
-                    false => capped(format!("TTL expired (last output before timeout follows): {said}")),
+                self.output = if said.is_empty() {
+                    "TTL expired".to_owned()
+                } else {
+                    capped(format!("TTL expired (last output before timeout follows): {said}"))
                 };
                 self.arm(now);
                 return Due::Lapsed;
