@@ -112,8 +112,12 @@ pub(crate) fn parts(kind: &ResourceType) -> Vec<Part> {
     match (kind.is_custom(), kind.group.as_str(), kind.plural.as_str()) {
         (false, "", "namespaces") => parts.push(Part { name: "finalize", kind: None, verbs: &["update"] }),
         (false, "", "pods") => parts.extend([
+            Part { name: "attach", kind: Some(("", "", "PodAttachOptions")), verbs: &["create", "get"] },
             Part { name: "binding", kind: Some(("", "", "Binding")), verbs: &["create"] },
             Part { name: "eviction", kind: Some(("policy", "v1", "Eviction")), verbs: &["create"] },
+            Part { name: "exec", kind: Some(("", "", "PodExecOptions")), verbs: &["create", "get"] },
+            Part { name: "log", kind: None, verbs: &["get"] },
+            Part { name: "portforward", kind: Some(("", "", "PodPortForwardOptions")), verbs: &["create", "get"] },
         ]),
         (false, "", "serviceaccounts") => parts.push(Part {
             name: "token",

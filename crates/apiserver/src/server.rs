@@ -5,13 +5,14 @@ mod paths;
 mod pipeline;
 mod resources;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::Request;
 use http_body::Body as HttpBody;
 use prometheus_client::registry::Registry;
 use thane_kv::Store;
+use thane_runtime::pods::PodAccess;
 use thane_runtime::readiness::Readiness;
 use thane_runtime::{SharedClock, Tasks};
 use tokio::sync::watch;
@@ -108,6 +109,16 @@ pub(crate) struct Inner {
     pub readiness: Readiness,
     /// Counts of requests.
     pub(crate) metrics: RequestMetrics,
+    /// Whoever runs the pods, once they do.
+    pub(crate) pods: OnceLock<PodDoor>,
+}
+
+/// The way into pods.
+pub(crate) struct PodDoor {
+    /// Whoever runs them.
+    pub(crate) access: Arc<dyn PodAccess>,
+    /// Where open commands and ports are served.
+    pub(crate) tasks: Tasks,
 }
 
 /// What a server is made of.
@@ -152,6 +163,7 @@ impl ApiServer {
             stopping: CancellationToken::new(),
             readiness,
             metrics: RequestMetrics::default(),
+            pods: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -175,6 +187,11 @@ impl ApiServer {
             ca_pem.clone_into(known);
             changed
         });
+    }
+
+    /// Leads requests for logs, commands and ports of pods to whoever runs them. The first one stays.
+    pub fn open_pods(&self, access: Arc<dyn PodAccess>, tasks: Tasks) {
+        let _ = self.inner.pods.set(PodDoor { access, tasks });
     }
 
     /// Makes the server's counts visible.

@@ -6,6 +6,7 @@ pub(crate) mod delete;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod pod;
+pub(crate) mod pod_access;
 pub(crate) mod scale;
 pub(crate) mod update;
 pub(crate) mod watch;
@@ -44,6 +45,8 @@ pub(crate) struct Call<'a> {
     pub accepted: Accepted,
     /// The body.
     pub body: Bytes,
+    /// The connection itself, where the client wants to go on with another protocol.
+    pub upgrade: Option<hyper::upgrade::OnUpgrade>,
     /// By whom.
     pub user: &'a User,
     /// Of which type.

@@ -7,6 +7,7 @@ pub mod files;
 pub mod metrics;
 pub mod net;
 pub mod pki;
+pub mod pods;
 pub mod readiness;
 pub mod shutdown;
 pub mod tasks;

@@ -10,6 +10,7 @@ mod discovery;
 mod doctor;
 mod get;
 mod hub;
+mod image;
 mod jwt;
 mod pki;
 mod up;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Get(get::Get),
     Delete(delete::Delete),
     Watch(watch::Watch),
+    #[command(subcommand)]
+    Image(image::Image),
     #[command(subcommand)]
     Agents(agents::Agents),
     #[command(subcommand)]
@@ -73,6 +76,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hub(command) => command.run(global, false),
         Command::Principal(command) => command.run(global, true),
         Command::Agent(command) => command.run(global),
+        Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Services(command) => block_on(global, command.run()),
         Command::Kv(command) => block_on(global, command.run()),

@@ -11,9 +11,11 @@ use thane_discovery::backend::Backend;
 use thane_discovery::consul::{self, Consul};
 use thane_discovery::http::{self, Edge, Limits, Routes};
 use thane_discovery::hub::{self, Registry};
+use thane_discovery::native::{self, Native};
 use thane_discovery::{dns, wire};
 use thane_hub::transport::Guests;
 use thane_kv::{RedbOptions, RedbStore, Store};
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::ClientTls;
 use thane_runtime::{SharedClock, Tasks};
@@ -42,7 +44,7 @@ pub(crate) async fn registry(
     let store = open(file, RedbOptions::default())?;
     let opened = Registry::open(store, options, Arc::clone(&ground.clock), &ground.tasks.child("registry")).await;
     let registry = opened.map_err(|error| Failure::new(code::DATA_UNUSABLE, format!("{}: {error}", file.display())))?;
-    registry.metrics().register(metrics);
+    registry.metrics().register(metrics.sub_registry_with_prefix(PREFIX));
     let counted = wire::Metrics::default();
     counted.register(metrics);
     let service =
@@ -66,16 +68,59 @@ pub(crate) async fn agent(
     Ok(agent)
 }
 
-/// Serves Consul's API and ours from an agent.
-pub(crate) fn serve(agent: &Arc<Agent>, listener: Box<dyn Listener>, ground: &Ground, metrics: &mut Metrics) {
-    let consul = consul(Arc::clone(agent) as Arc<dyn Backend>, metrics);
-    answer(vec![Arc::new(consul)], listener, ground, metrics);
+/// Serves Consul's API and ours from an agent, on each of its listeners.
+pub(crate) fn serve(agent: &Arc<Agent>, listeners: Vec<Box<dyn Listener>>, ground: &Ground, metrics: &mut Metrics) {
+    let counted = Counted::default();
+    counted.register(metrics);
+    // what `/agent/metrics` shows is this agent's alone
+    let mut own = Metrics::default();
+    agent.register_metrics(&mut own);
+    counted.register(&mut own);
+    let metrics_text: Arc<dyn Fn() -> String + Send + Sync> =
+        Arc::new(move || thane_runtime::metrics::encode(&own).unwrap_or_default());
+    let checked = Arc::clone(agent);
+    let ours = native::Options {
+        check_interval: Arc::new(move || checked.check_interval()),
+        metrics_text: Some(Arc::clone(&metrics_text)),
+        ..native::Options::default()
+    };
+    let theirs = consul::Options { metrics_text: Some(metrics_text), ..consul::Options::default() };
+    let backend: Arc<dyn Backend> = Arc::clone(agent) as _;
+    let consul = Arc::new(Consul::new(Arc::clone(&backend), theirs, counted.consul.clone()));
+    let native = Arc::new(Native::new(backend, ours));
+    for listener in listeners {
+        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, &counted, ground);
+    }
 }
 
-/// Serves Consul's API from the registry itself.
+/// Serves the same from the registry itself, for clients that have no agent yet.
 pub(crate) fn serve_hub(registry: Arc<Registry>, listener: Box<dyn Listener>, ground: &Ground, metrics: &mut Metrics) {
-    let consul = consul(registry, metrics);
-    answer(vec![Arc::new(consul)], listener, ground, metrics);
+    let counted = Counted::default();
+    counted.register(metrics);
+    let consul = Consul::new(Arc::clone(&registry) as _, consul::Options::default(), counted.consul.clone());
+    let native = Native::new(registry, native::Options::default());
+    answer(vec![Arc::new(consul), Arc::new(native)], listener, &counted, ground);
+}
+
+/// What the APIs count.
+#[derive(Default)]
+struct Counted {
+    consul: consul::Metrics,
+    http: http::Metrics,
+}
+
+impl Counted {
+    fn register(&self, metrics: &mut Metrics) {
+        let metrics = metrics.sub_registry_with_prefix(PREFIX);
+        self.consul.register(metrics);
+        self.http.register(metrics);
+    }
+}
+
+fn answer(routes: Vec<Arc<dyn Routes>>, listener: Box<dyn Listener>, counted: &Counted, ground: &Ground) {
+    let local_only = listener.local_addr().ip().is_loopback();
+    let edge = Edge { routes, limits: Limits { local_only, ..Limits::default() }, metrics: counted.http.clone() };
+    http::serve(listener, edge, &ground.tasks.child("api"));
 }
 
 /// Answers DNS; where.
@@ -89,7 +134,7 @@ pub(crate) async fn resolve(
     let address = tcp.local_addr();
     let udp = ground.network.bind_datagrams(address).await?;
     let counted = dns::Metrics::default();
-    counted.register(metrics);
+    counted.register(metrics.sub_registry_with_prefix(PREFIX));
     let edge = dns::Edge {
         backend,
         settings: dns::Settings::default(),
@@ -99,20 +144,6 @@ pub(crate) async fn resolve(
     };
     dns::serve(udp, tcp, edge, &ground.tasks);
     Ok(format!("udp://{address}"))
-}
-
-fn consul(backend: Arc<dyn Backend>, metrics: &mut Metrics) -> Consul {
-    let counted = consul::Metrics::default();
-    counted.register(metrics);
-    Consul::new(backend, consul::Options::default(), counted)
-}
-
-fn answer(routes: Vec<Arc<dyn Routes>>, listener: Box<dyn Listener>, ground: &Ground, metrics: &mut Metrics) {
-    let counted = http::Metrics::default();
-    counted.register(metrics);
-    let local_only = listener.local_addr().ip().is_loopback();
-    let edge = Edge { routes, limits: Limits { local_only, ..Limits::default() }, metrics: counted };
-    http::serve(listener, edge, &ground.tasks.child("api"));
 }
 
 fn open(file: &Path, options: RedbOptions) -> Result<Arc<dyn Store>, Failure> {

@@ -63,6 +63,10 @@ pub(crate) struct UpSettings {
     pub(crate) ephemeral_ports: bool,
     /// File with the keys that encrypt Secrets.
     pub(crate) encryption_keys: Option<PathBuf>,
+    /// Whether pods are run on this machine, where it can.
+    pub(crate) pods: bool,
+    /// Pods of one API that run at once.
+    pub(crate) max_pods: usize,
     /// How long parts may take to stop.
     pub(crate) grace: Span,
 }
@@ -80,6 +84,8 @@ impl Default for UpSettings {
             dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
             ephemeral_ports: false,
             encryption_keys: None,
+            pods: true,
+            max_pods: 1000,
             grace: Span(Duration::from_secs(10)),
         }
     }

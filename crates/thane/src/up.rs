@@ -5,7 +5,10 @@ mod discovery;
 mod fleet;
 mod install;
 mod kubeconfig;
+mod nodes;
 mod welcome;
+
+pub(crate) use nodes::IMAGES;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -115,6 +118,9 @@ async fn start(
         endpoints.insert("hub".to_owned(), format!("https://{hub}"));
         let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
         endpoints.extend(discovery::agents(up, &place, hub, &material, &agents, &mut registry).await?);
+    }
+    if up.pods {
+        nodes::start(up, &place, &names, &apis, &mut registry).await;
     }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };

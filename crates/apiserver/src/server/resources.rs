@@ -20,7 +20,7 @@ use crate::resource::Behaviour;
 use crate::response::{self, Answer};
 use crate::review::{self, TokenQuestion, Verified};
 use crate::verbs::update::Part;
-use crate::verbs::{self, Call, create, delete, list, patch, pod, scale, update, watch};
+use crate::verbs::{self, Call, create, delete, list, patch, pod, pod_access, scale, update, watch};
 
 pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer> {
     let Admitted { server, info, query, parts, accepted, user, now } = request;
@@ -50,6 +50,7 @@ pub(super) async fn answer(request: Admitted<'_>, body: Bytes) -> Result<Answer>
         headers: &parts.headers,
         accepted,
         body,
+        upgrade: parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned(),
         user: &user,
         kind,
         types: Arc::clone(&types),
@@ -135,6 +136,10 @@ async fn part(call: &Call<'_>, subresource: &str, verb: &str) -> Result<Answer> 
         ("finalize", "update") if kind.is("", "namespaces") => update::update(call, Part::Finalize).await,
         ("binding", "create") if kind.is("", "pods") => pod::bind(call).await,
         ("eviction", "create") if kind.is("", "pods") => pod::evict(call).await,
+        ("log", "get") if kind.is("", "pods") => pod_access::log(call).await,
+        ("exec", "get" | "create") if kind.is("", "pods") => pod_access::exec(call, false).await,
+        ("attach", "get" | "create") if kind.is("", "pods") => pod_access::exec(call, true).await,
+        ("portforward", "get" | "create") if kind.is("", "pods") => pod_access::port_forward(call).await,
         ("token", "create") if kind.is("", "serviceaccounts") => token(call).await,
         ("scale", _) if kind.scale.is_some() => match (&kind.scale, verb) {
             (Some(paths), "get") => scale::get(call, paths).await,

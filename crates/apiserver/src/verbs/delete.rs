@@ -153,8 +153,12 @@ pub(crate) async fn remove_object(
         Some(stored) => Some(stored),
         None => objects.get(kind, namespace, name).await?,
     };
+    let mut announced = None;
     for _ in 0..SWAP_TRIES {
-        let stored = current.take().ok_or_else(missing)?;
+        let Some(stored) = current.take() else {
+            // A node that saw the mark may be faster: what was to go is gone.
+            return announced.map(Deletion::Gone).ok_or_else(missing);
+        };
         let object = stored.value(kind)?;
         check_preconditions(kind, options, &object)?;
         let swap = match mark(kind, &object, options, now) {
@@ -163,7 +167,10 @@ pub(crate) async fn remove_object(
                 let mut marked = object;
                 set_deleted(&mut marked["metadata"], 0, now);
                 match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
-                    Swap::Done(marked) => Swap::Lost(Some(marked)),
+                    Swap::Done(marked) => {
+                        announced = Some(marked.clone());
+                        Swap::Lost(Some(marked))
+                    }
                     lost @ Swap::Lost(_) => lost,
                 }
             }

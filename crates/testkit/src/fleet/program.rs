@@ -61,6 +61,11 @@ impl Programs {
         self.path(program).map(|_| ()).map_err(|error| Absence::because(error.to_string()))
     }
 
+    /// Our own program; if it is not built, what a test should do about it.
+    pub fn thane(&self) -> Result<&Path, Absence> {
+        self.path(Program::Thane).map_err(|error| Absence::because(error.to_string()))
+    }
+
     pub(super) fn path(&self, program: Program) -> Result<&Path> {
         match program {
             Program::Go => Ok(&self.go),

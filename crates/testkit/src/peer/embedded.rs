@@ -72,6 +72,11 @@ impl EmbeddedApi {
         self.server.server.client(user, namespace)
     }
 
+    /// The server itself, for who runs its pods.
+    pub fn server(&self) -> &thane_apiserver::ApiServer {
+        &self.server.server
+    }
+
     /// Forgets history up to and including a version, as time would.
     pub async fn compact(&self, version: u64) -> Result<()> {
         self.server.compact(version).await?;

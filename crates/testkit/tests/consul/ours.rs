@@ -30,9 +30,15 @@ pub(crate) struct Ours {
 impl Ours {
     /// A hub; its own node has this name.
     pub(crate) async fn hub(node: &str) -> Self {
+        Self::hub_and_registry(node).await.0
+    }
+
+    /// The same, with what is behind it.
+    pub(crate) async fn hub_and_registry(node: &str) -> (Self, Arc<Registry>) {
         let (tasks, _) = Tasks::root("hub");
         let registry = registry(node, &tasks).await;
-        Self { address: api(registry, &tasks).await, tasks }
+        let backend: Arc<dyn Backend> = Arc::clone(&registry) as _;
+        (Self { address: api(backend, &tasks).await, tasks }, registry)
     }
 
     /// An agent on a node of this name, and the hub behind it.

@@ -33,6 +33,9 @@ pub(crate) struct Up {
     /// Secret was written again the old key can go.
     #[arg(long, value_name = "FILE")]
     encryption_keys: Option<PathBuf>,
+    /// Pods of one API that run on this machine at once
+    #[arg(long, value_name = "N")]
+    max_pods: Option<usize>,
     /// Every listener takes a free loopback port, new at each start
     #[arg(long)]
     ephemeral_ports: bool,
@@ -58,6 +61,7 @@ impl Up {
             ("up.clusters", "clusters", self.clusters.map(|clusters| json!(clusters))),
             ("up.autonomous", "autonomous", self.autonomous.map(|number| json!(number))),
             ("up.encryptionKeys", "encryption-keys", self.encryption_keys.as_ref().map(|file| json!(file))),
+            ("up.maxPods", "max-pods", self.max_pods.map(|number| json!(number))),
             ("up.ephemeralPorts", "ephemeral-ports", self.ephemeral_ports.then_some(true.into())),
         ]
     }

@@ -63,11 +63,11 @@ pub(super) async fn agent(
     let node = read.options.node_name.clone();
     let file = data.join("agent");
     let agent = discovery::agent(&file, read.options, tls, &floor, &mut ground.registry).await?;
-    discovery::serve(&agent, listener, &floor, &mut ground.registry);
+    let mut listeners = vec![listener];
     if let Some(address) = wanted.consul_address {
-        let listener = bind(&ground.network, address, "--consul-address").await?;
-        discovery::serve(&agent, listener, &floor, &mut ground.registry);
+        listeners.push(bind(&ground.network, address, "--consul-address").await?);
     }
+    discovery::serve(&agent, listeners, &floor, &mut ground.registry);
     let backend: Arc<dyn Backend> = agent;
     let dns = discovery::resolve(backend, wanted.dns_address, &floor, &mut ground.registry).await?;
     tracing::info!(node, %address, dns, "services are registered and found here");

@@ -15,6 +15,7 @@ use super::link::LinkSettings;
 /// `thane agent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct AgentSettings {
     /// Who decides: `managed` for the hub, `autonomous` for the cluster.
     pub(crate) mode: String,

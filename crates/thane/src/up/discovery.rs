@@ -58,7 +58,7 @@ pub(super) async fn agents(
             ..Options::new((*name).clone())
         };
         let agent = discovery::agent(&file, options, Some(tls), &ground, metrics).await?;
-        discovery::serve(&agent, listener, &ground, metrics);
+        discovery::serve(&agent, vec![listener], &ground, metrics);
         let backend: Arc<dyn Backend> = agent;
         let dns = discovery::resolve(backend, above(up.dns_address), &ground, metrics).await?;
         endpoints.insert(format!("dns{label}"), dns);

@@ -1,0 +1,7 @@
+//! The first process of a container, as others see it: what it is told to be, how it is talked to, what it leaves on disk.
+
+pub mod exit;
+pub mod frame;
+pub mod log;
+pub mod message;
+pub mod plan;

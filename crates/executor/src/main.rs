@@ -1,0 +1,9 @@
+//! The program that makes pods and containers and is the first process of each.
+
+mod program;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    program::run(std::env::args().nth(1).as_deref())
+}

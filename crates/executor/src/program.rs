@@ -1,0 +1,102 @@
+//! `hold` makes a pod's namespaces, `create` a container; `holder` and `init` are what they start.
+
+mod cgroup;
+mod confine;
+mod connection;
+mod create;
+mod files;
+mod hold;
+mod init;
+mod logfile;
+mod process;
+mod reap;
+mod ring;
+mod root;
+mod seccomp;
+mod serve;
+mod spawn;
+mod sys;
+mod table;
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::de::DeserializeOwned;
+use thane_executor::plan::{Outcome, Started};
+
+/// Something that could not be done, in words.
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why, from the outside in.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Adds what was being done to an error.
+trait Doing<T> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: std::fmt::Display> Doing<T> for std::result::Result<T, E> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|error| Failure(format!("{}: {error}", what())))
+    }
+}
+
+/// Runs what is asked for.
+pub(crate) fn run(verb: Option<&str>) -> ExitCode {
+    match verb {
+        Some("hold") => reported(hold::hold()),
+        Some("holder") => ended(&hold::holder()),
+        Some("create") => reported(create::create()),
+        Some("init") => init::init(),
+        _ => {
+            let _ = writeln!(std::io::stderr(), "usage: thane-executor hold|create, with a plan on standard input");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Tells who started us how it went.
+fn reported(result: Result<Started>) -> ExitCode {
+    let (outcome, code) = match result {
+        Ok(started) => (Outcome::Started(started), ExitCode::SUCCESS),
+        Err(failure) => (Outcome::Failed(failure.0), ExitCode::FAILURE),
+    };
+    let told = serde_json::to_writer(std::io::stdout(), &outcome);
+    if told.is_ok() { code } else { ExitCode::FAILURE }
+}
+
+fn ended(result: &Result<()>) -> ExitCode {
+    if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The plan on standard input.
+fn plan<T: DeserializeOwned>() -> Result<T> {
+    let mut text = Vec::new();
+    std::io::stdin().read_to_end(&mut text).doing(|| "read the plan".to_owned())?;
+    serde_json::from_slice(&text).doing(|| "understand the plan".to_owned())
+}
+
+/// The process, with the time it started at.
+fn started(pid: i32) -> Result<Started> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).doing(|| path.clone())?;
+    // The name in parentheses may hold anything; the start is the twentieth field after it.
+    let ticks = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok());
+    let ticks = ticks.ok_or_else(|| Failure(format!("{path} has no start time")))?;
+    Ok(Started { pid, ticks })
+}
+
+/// Nanoseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "the executor is a program of its own and cannot be simulated")]
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

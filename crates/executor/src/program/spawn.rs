@@ -1,0 +1,128 @@
+//! Starting processes inside.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use thane_executor::message::{Failure as Sort, Size, Spawn};
+
+use super::confine::Confinement;
+use super::sys;
+
+/// The longest argument list, as the kernel has it for one string; everything together is bounded by the frame.
+const ARGUMENTS_MAX: usize = 100_000;
+
+/// What every process gets.
+pub(super) struct Launcher {
+    pub(super) confinement: Arc<Confinement>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) directory: String,
+}
+
+/// A started process and our ends of its streams.
+pub(super) struct Launched {
+    pub(super) pid: i32,
+    pub(super) stdin: Option<OwnedFd>,
+    pub(super) outputs: [Option<OwnedFd>; 2],
+}
+
+/// Why a process did not start.
+pub(super) type Refused = (Sort, String);
+
+impl Launcher {
+    /// Starts a process; `group` is the file it joins its control group by.
+    pub(super) fn launch(&self, spawn: &Spawn, group: Option<OwnedFd>) -> Result<Launched, Refused> {
+        let Some((program, arguments)) = spawn.command.split_first() else {
+            return Err((Sort::Invalid, "there is no command".to_owned()));
+        };
+        check(spawn)?;
+        let directory = spawn.directory.as_deref().unwrap_or(&self.directory);
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().envs(&self.env).envs(&spawn.env);
+        if !directory.is_empty() {
+            command.current_dir(directory);
+        }
+        let (stdin, outputs) = match spawn.terminal {
+            Some(size) => terminal(&mut command, size),
+            None => pipes(&mut command, spawn.stdin),
+        }
+        .map_err(|error| (Sort::Other, format!("open its streams: {error}")))?;
+        let (confinement, terminal) = (Arc::clone(&self.confinement), spawn.terminal.is_some());
+        let started = sys::spawn(&mut command, move || confinement.enter(group.as_ref(), terminal));
+        let child = started.map_err(|error| refused(program, directory, &error))?;
+        Ok(Launched { pid: i32::try_from(child.id()).unwrap_or_default(), stdin, outputs })
+    }
+}
+
+fn check(spawn: &Spawn) -> Result<(), Refused> {
+    let texts = spawn.command.iter().chain(spawn.env.iter().flat_map(|(name, value)| [name, value]));
+    let mut count = 0;
+    for text in texts.chain(&spawn.directory) {
+        count += 1;
+        if text.contains('\0') {
+            return Err((Sort::Invalid, "arguments and environment cannot contain NUL".to_owned()));
+        }
+    }
+    if count > ARGUMENTS_MAX {
+        return Err((Sort::Invalid, format!("more than {ARGUMENTS_MAX} arguments and variables")));
+    }
+    match spawn.env.keys().find(|name| name.is_empty() || name.contains('=')) {
+        Some(name) => Err((Sort::Invalid, format!("{name:?} is no name of a variable"))),
+        None => Ok(()),
+    }
+}
+
+fn refused(program: &str, directory: &str, error: &std::io::Error) -> Refused {
+    let sort = match error.kind() {
+        std::io::ErrorKind::NotFound => Sort::NotFound,
+        std::io::ErrorKind::PermissionDenied => Sort::Denied,
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory => Sort::Exhausted,
+        std::io::ErrorKind::ArgumentListTooLong => Sort::Invalid,
+        _ => Sort::Other,
+    };
+    let place = if directory.is_empty() || directory == "/" { String::new() } else { format!(" in {directory:?}") };
+    (sort, format!("start {program:?}{place}: {error}"))
+}
+
+type Streams = (Option<OwnedFd>, [Option<OwnedFd>; 2]);
+
+fn pipes(command: &mut Command, input: bool) -> rustix::io::Result<Streams> {
+    let stdin = if input {
+        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+        command.stdin(Stdio::from(theirs));
+        Some(unblocked(ours)?)
+    } else {
+        command.stdin(Stdio::null());
+        None
+    };
+    let (stdout, out) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, errors) = pipe_with(PipeFlags::CLOEXEC)?;
+    command.stdout(Stdio::from(out)).stderr(Stdio::from(errors));
+    Ok((stdin, [Some(unblocked(stdout)?), Some(unblocked(stderr)?)]))
+}
+
+fn terminal(command: &mut Command, size: Size) -> rustix::io::Result<Streams> {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let theirs = ioctl_tiocgptpeer(&ours, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    resize(&ours, size)?;
+    let copy = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+    command.stdin(Stdio::from(copy(&theirs)?)).stdout(Stdio::from(copy(&theirs)?)).stderr(Stdio::from(theirs));
+    let ours = unblocked(ours)?;
+    Ok((Some(copy(&ours)?), [Some(ours), None]))
+}
+
+/// Sets the size of a terminal.
+pub(super) fn resize(terminal: impl AsFd, size: Size) -> rustix::io::Result<()> {
+    tcsetwinsize(terminal, Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 })
+}
+
+fn unblocked(fd: OwnedFd) -> rustix::io::Result<OwnedFd> {
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    Ok(fd)
+}

@@ -1,0 +1,69 @@
+//! The few calls the safe libraries have no safe form for. The only unsafe code of the project is here.
+#![expect(unsafe_code, reason = "unshare, mount_setattr and code between fork and exec have no safe form")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use rustix::thread::UnshareFlags;
+
+/// Nothing can be written through the mount.
+pub(super) const READ_ONLY: u64 = 0x1;
+/// No program gains privileges through it.
+pub(super) const NO_SUID: u64 = 0x2;
+/// No device can be opened through it.
+pub(super) const NO_DEVICES: u64 = 0x4;
+/// No program can be run from it.
+pub(super) const NO_EXEC: u64 = 0x8;
+const ID_MAP: u64 = 0x0010_0000;
+
+/// Leaves namespaces.
+pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    debug_assert!(!flags.contains(UnshareFlags::FILES), "file descriptors stay shared");
+    // SAFETY: file descriptors are not unshared, which is all that could break what others rely on.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(Into::into)
+}
+
+/// As the kernel has it.
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// Sets attributes of a mount; with a user namespace, owners are shown as that maps them.
+pub(super) fn set_attributes(mount: BorrowedFd<'_>, set: u64, map: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let (map_flag, user_namespace) = match map {
+        Some(namespace) => (ID_MAP, u64::try_from(namespace.as_raw_fd()).unwrap_or_default()),
+        None => (0, 0),
+    };
+    let attributes = MountAttributes { set: set | map_flag, clear: 0, propagation: 0, user_namespace };
+    // SAFETY: the path is a constant, the structure is laid out as the kernel has it and outlives the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const attributes,
+            size_of::<MountAttributes>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Starts a command whose process runs `setup` before it becomes the program.
+///
+/// `setup` runs in a copy of this process in which other threads are gone: it must do system calls and nothing else, so
+/// no memory may be allocated and no lock taken.
+pub(super) fn spawn(
+    command: &mut Command,
+    setup: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Child> {
+    // SAFETY: the one caller passes `confine::Confinement::enter`, which keeps to the rule above.
+    unsafe { command.pre_exec(setup) };
+    command.spawn()
+}

@@ -1,0 +1,146 @@
+//! Talking to the executor of a container.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use thane_executor::exit::Exit;
+use thane_executor::frame::{Data, Decoder, Frame, Stream};
+use thane_executor::message::{Call, Reply, Request, Said, Spawn};
+use thane_executor::plan::SOCKET;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// A connection to an executor.
+pub(crate) struct Executor {
+    speaker: Speaker,
+    listener: Listener,
+}
+
+/// The half of a connection that asks.
+pub(crate) struct Speaker {
+    stream: OwnedWriteHalf,
+    next: u64,
+}
+
+/// The half of a connection that hears.
+pub(crate) struct Listener {
+    stream: OwnedReadHalf,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+}
+
+/// What comes from an executor.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// Output.
+    Data(Data),
+    /// An answer or an end.
+    Said(Said),
+}
+
+/// Why a conversation failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The connection.
+    #[error("talk to the executor: {0}")]
+    Io(#[from] io::Error),
+    /// The executor said no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Executor {
+    /// Connects to the executor whose run directory this is.
+    pub(crate) async fn connect(run: &Path) -> Result<Self, Error> {
+        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+        let directory = openat(CWD, run, flags, Mode::empty()).map_err(io::Error::from)?;
+        // By number: the names of sockets have to be short.
+        let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
+        let stream = UnixStream::connect(path).await?;
+        let (read, write) = stream.into_split();
+        let listener = Listener { stream: read, decoder: Decoder::default(), buffer: vec![0; 64 * 1024] };
+        Ok(Self { speaker: Speaker { stream: write, next: 0 }, listener })
+    }
+
+    /// Both halves, so that neither waits for the other.
+    pub(crate) fn split(self) -> (Speaker, Listener) {
+        (self.speaker, self.listener)
+    }
+
+    /// Asks and waits for the answer; what comes before it is passed over.
+    pub(crate) async fn call(&mut self, request: Request) -> Result<Reply, Error> {
+        let wanted = self.speaker.send(request).await?;
+        loop {
+            if let Heard::Said(Said::Reply { id, reply }) = self.listener.hear().await?
+                && id == wanted
+            {
+                return match reply {
+                    Reply::Failed { message, .. } => Err(Error::Refused(message)),
+                    reply => Ok(reply),
+                };
+            }
+        }
+    }
+
+    /// Starts a process, follows it to its end and keeps the first of its output.
+    pub(crate) async fn run(&mut self, mut spawn: Spawn, most: usize) -> Result<(Exit, Vec<u8>), Error> {
+        spawn.attach = true;
+        let Reply::Spawned { process: wanted, .. } = self.call(Request::Spawn(spawn)).await? else {
+            return Err(Error::Refused("it did not start a process".to_owned()));
+        };
+        let mut output = Vec::new();
+        loop {
+            match self.listener.hear().await? {
+                Heard::Data(data) => {
+                    let room = most.saturating_sub(output.len());
+                    output.extend_from_slice(&data.bytes[..data.bytes.len().min(room)]);
+                }
+                Heard::Said(Said::Exited { process, exit }) if process == wanted => {
+                    self.speaker.send(Request::Forget { process }).await?;
+                    return Ok((exit, output));
+                }
+                Heard::Said(_) => {}
+            }
+        }
+    }
+}
+
+impl Speaker {
+    /// Sends a request without waiting for its answer.
+    pub(crate) async fn send(&mut self, request: Request) -> Result<u64, Error> {
+        self.next += 1;
+        let call = Call { id: self.next, request };
+        let json = serde_json::to_vec(&call).map_err(io::Error::other)?;
+        self.stream.write_all(&Frame::Message(json).encode()).await?;
+        Ok(self.next)
+    }
+
+    /// Sends input to a process.
+    pub(crate) async fn input(&mut self, process: u64, bytes: Vec<u8>) -> Result<(), Error> {
+        let data = Data { process, stream: Stream::Stdin, offset: 0, bytes };
+        Ok(self.stream.write_all(&Frame::Data(data).encode()).await?)
+    }
+}
+
+impl Listener {
+    /// The next thing it says. Giving up waiting loses nothing.
+    pub(crate) async fn hear(&mut self) -> Result<Heard, Error> {
+        loop {
+            match self.decoder.next_frame().map_err(io::Error::other)? {
+                Some(Frame::Data(data)) => return Ok(Heard::Data(data)),
+                Some(Frame::Message(json)) => {
+                    return Ok(Heard::Said(serde_json::from_slice(&json).map_err(io::Error::other)?));
+                }
+                None => {}
+            }
+            let count = self.stream.read(&mut self.buffer).await?;
+            if count == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            self.decoder.push(&self.buffer[..count]);
+        }
+    }
+}

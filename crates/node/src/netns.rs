@@ -1,0 +1,61 @@
+//! Sockets inside a pod's network.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use thane_executor::plan::Started;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// The network of a pod; without a holder it is the machine's own.
+#[derive(Debug, Clone)]
+pub(crate) struct PodNetwork {
+    holder: Option<Started>,
+}
+
+impl PodNetwork {
+    /// The network of the pod that a process holds.
+    pub(crate) fn of(holder: Started) -> Self {
+        Self { holder: Some(holder) }
+    }
+
+    /// The machine's own.
+    pub(crate) fn host() -> Self {
+        Self { holder: None }
+    }
+
+    /// Connects to an address as the pod's own processes would.
+    pub(crate) async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let stream = self.inside(socket).await?.connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// Listens on an address inside the pod.
+    pub(crate) async fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        let socket = self.inside(socket).await?;
+        socket.set_reuseaddr(true)?;
+        // Where it was made is where it listens, whoever asks.
+        socket.bind(address)?;
+        socket.listen(64)
+    }
+
+    /// Makes something inside. A thread of its own enters the network, since it cannot come back.
+    async fn inside<T: Send + 'static>(&self, make: fn() -> io::Result<T>) -> io::Result<T> {
+        let Some(holder) = &self.holder else { return make() };
+        let namespace = File::open(format!("/proc/{}/ns/net", holder.pid))?;
+        let (tell, hear) = tokio::sync::oneshot::channel();
+        std::thread::Builder::new().name("pod-network".to_owned()).spawn(move || {
+            let entered = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
+            // Nobody waits any more: so be it.
+            let _ = tell.send(entered.map_err(io::Error::from).and_then(|()| make()));
+        })?;
+        hear.await.map_err(io::Error::other)?
+    }
+}
+
+fn socket() -> io::Result<TcpSocket> {
+    TcpSocket::new_v4()
+}

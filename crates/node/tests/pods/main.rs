@@ -1,0 +1,11 @@
+//! Pods on a real embedded API, run on this machine. As anybody but root they are skipped, loudly.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests say why they fail or are skipped")]
+
+mod access;
+mod adoption;
+mod bed;
+mod escape;
+mod images;
+mod life;
+mod probes;
+mod volumes;

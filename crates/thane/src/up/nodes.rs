@@ -1,0 +1,58 @@
+//! A node for every API of the process, so that their pods run on this machine.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use thane_apiserver::embedded::Embedded;
+use thane_node::{Addresses, Config, Error, Node, host};
+use thane_runtime::metrics;
+
+use super::fleet::Place;
+use super::install;
+use crate::output::tell;
+use crate::settings::UpSettings;
+
+/// Where images are, in the data directory.
+pub(crate) const IMAGES: &str = "images";
+
+/// Starts the nodes. Where pods cannot be run it says why, and everything else goes on.
+pub(super) async fn start(
+    up: &UpSettings,
+    place: &Place<'_>,
+    names: &[String],
+    apis: &[Embedded],
+    registry: &mut Registry,
+) {
+    let addresses = Arc::new(Addresses::default());
+    let node = machine();
+    for (name, api) in names.iter().zip(apis) {
+        let mut config = Config::new(&node, place.directory.join(name).join("node"), place.directory.join(IMAGES));
+        config.pods_max = up.max_pods;
+        let client = api.server.client(install::process(), "default");
+        let tasks = place.tasks.child(format!("node-{name}"));
+        let started = Node::start(config, client, Arc::clone(place.clock), Arc::clone(&addresses), &tasks).await;
+        match started {
+            Ok(running) => {
+                let own = registry.sub_registry_with_prefix(metrics::PREFIX);
+                running.register(own.sub_registry_with_label(("server".into(), name.clone().into())));
+                api.server.open_pods(Arc::new(running), tasks.child("streams"));
+            }
+            Err(Error::Missing(missing)) => {
+                tell("pods are not run here; what is missing:");
+                for what in missing {
+                    tell(&format!("  {what}"));
+                }
+                return;
+            }
+            Err(error) => tell(&format!("pods of {name} are not run: {error}")),
+        }
+    }
+}
+
+/// The machine's name, as a name in the API.
+fn machine() -> String {
+    let name = host::name().to_ascii_lowercase();
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    let name = name.trim_matches(['-', '.']).to_owned();
+    if name.is_empty() { "node".to_owned() } else { name }
+}
