@@ -1,4 +1,4 @@
-//! Debian's Prometheus with `consul_sd`: targets come and go with registrations, with the labels Consul's have.
+//! Prometheus with `consul_sd`: targets come and go with registrations, with the labels Consul's have.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
