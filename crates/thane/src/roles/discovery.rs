@@ -63,6 +63,9 @@ pub(super) async fn agent(
     let node = read.options.node_name.clone();
     let file = data.join("agent");
     let agent = discovery::agent(&file, read.options, tls, &floor, &mut ground.registry).await?;
+    if let Some(file) = &wanted.file {
+        config::follow(&agent, file, &floor.tasks);
+    }
     let mut listeners = vec![listener];
     if let Some(address) = wanted.consul_address {
         listeners.push(bind(&ground.network, address, "--consul-address").await?);
