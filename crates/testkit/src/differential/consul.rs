@@ -123,7 +123,7 @@ fn rank_headers(records: &mut [Value], paths: &[String]) {
 /// The indexes of things become their order in the sequence.
 fn rank_fields(records: &mut [Value]) {
     let mut seen = BTreeSet::new();
-    for record in records {
+    for record in records.iter_mut() {
         visit(record, &mut |index| seen.extend([index]));
     }
     for record in records {

@@ -64,7 +64,8 @@ pub(super) async fn agent(
     let file = data.join("agent");
     let agent = discovery::agent(&file, read.options, tls, &floor, &mut ground.registry).await?;
     if let Some(file) = &wanted.file {
-        config::follow(&agent, file, &floor.tasks);
+        let followed = config::follow(&agent, file, &floor.tasks);
+        followed.map_err(|error| Failure::new(code::FILE_FAILED, error.to_string()))?;
     }
     let mut listeners = vec![listener];
     if let Some(address) = wanted.consul_address {
