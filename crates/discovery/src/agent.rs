@@ -120,14 +120,18 @@ impl Agent {
         Box::pin(async move { drop(changes.changed().await) })
     }
 
-    /// Takes other settings into use.
-    pub fn adjust(&self, adjustable: Adjustable) {
+    /// Takes other settings into use. Settings that name no hub leave those there are.
+    pub fn adjust(&self, mut adjustable: Adjustable) {
         let core = &self.core;
+        if adjustable.hubs.is_empty() {
+            adjustable.hubs = core.hubs();
+        }
         core.followed.set_limits(adjustable.limits.clone());
         core.pending.lock().set_cadence(core.clock.monotonic(), adjustable.cadence);
         core.adjustable.store(Arc::new(adjustable));
         pin(core);
         core.stirred.notify_one();
+        core.changes.send_modify(|changes| *changes += 1);
     }
 }
 

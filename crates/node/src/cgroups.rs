@@ -75,7 +75,7 @@ impl Layout {
         let mut cgroups = Cgroups::default();
         for (controller, root) in &self.v1 {
             let own = self.parents(&mut cgroups, root, &[top, pod], &[]).join(container);
-            let work = own.join("work");
+            let work = own.join("steps");
             let settings = v1_settings(controller, bounds);
             let kept = if controller == "pids" { vec![pids(bounds.pids - PIDS_KEPT)] } else { Vec::new() };
             cgroups.directories.push(directory(&own, settings, false));
@@ -88,7 +88,7 @@ impl Layout {
         }
         if let Some((root, controllers)) = &self.v2 {
             let own = self.parents(&mut cgroups, root, &[top, pod], controllers).join(container);
-            let (stay, work) = (own.join("init"), own.join("work"));
+            let (stay, work) = (own.join("init"), own.join("steps"));
             cgroups.directories.push(directory(&own, v2_settings(controllers, bounds), true));
             cgroups.directories.push(directory(&stay, Vec::new(), false));
             cgroups.directories.push(directory(&work, Vec::new(), true));
@@ -240,11 +240,11 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
                 "/sys/fs/cgroup/cpu/top/pod/c/cpu.cfs_quota_us=25000",
                 "/sys/fs/cgroup/memory/top/pod/c/memory.limit_in_bytes=33554432",
                 "/sys/fs/cgroup/pids/top/pod/c/pids.max=512",
-                "/sys/fs/cgroup/pids/top/pod/c/work/pids.max=480",
+                "/sys/fs/cgroup/pids/top/pod/c/steps/pids.max=480",
             ]
         );
-        assert_eq!(cgroups.track, Some(PathBuf::from("/sys/fs/cgroup/unified/top/pod/c/work")));
-        assert_eq!(cgroups.oom, [PathBuf::from("/sys/fs/cgroup/memory/top/pod/c/work/memory.oom_control")]);
+        assert_eq!(cgroups.track, Some(PathBuf::from("/sys/fs/cgroup/unified/top/pod/c/steps")));
+        assert_eq!(cgroups.oom, [PathBuf::from("/sys/fs/cgroup/memory/top/pod/c/steps/memory.oom_control")]);
         assert_eq!(layout.directories(&["top"]).len(), 4);
     }
 

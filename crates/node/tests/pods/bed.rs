@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{ContainerState, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -168,6 +168,11 @@ impl Bed {
 
     /// Stops everything and fails if anything is left behind.
     pub(crate) async fn end(mut self) -> Result<()> {
+        // Logs of pods that have ended stay until somebody deletes the pod.
+        let ended = self.pods().list(&ListParams::default()).await?;
+        let ended = ended.items.iter().filter(|pod| matches!(phase_of(pod), "Succeeded" | "Failed"));
+        let names: Vec<String> = ended.filter_map(|pod| pod.metadata.name.clone()).collect();
+        futures::future::join_all(names.iter().map(|name| self.delete(name))).await;
         if let Some(node) = self.node.take() {
             let late = node.tasks.shutdown(PATIENCE).await;
             node.runtime.shutdown_background();

@@ -123,7 +123,9 @@ fn rank_headers(records: &mut [Value], paths: &[String]) {
 /// The indexes of things become their order in the sequence.
 fn rank_fields(records: &mut [Value]) {
     let mut seen = BTreeSet::new();
-    records.iter().for_each(|record| visit(record, &mut |index| seen.extend([index])));
+    for record in records.iter_mut() {
+        visit(record, &mut |index| seen.extend([index]));
+    }
     for record in records {
         rewrite(record, &seen);
     }

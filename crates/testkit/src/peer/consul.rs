@@ -12,7 +12,7 @@ use super::{Guarded, PeerHome, free_ports};
 use crate::client::{Answer, HttpsClient};
 
 /// How long it may take to become leader of itself.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// A running Consul; it ends when dropped.
 pub struct Consul {

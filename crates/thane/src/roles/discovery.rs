@@ -63,6 +63,10 @@ pub(super) async fn agent(
     let node = read.options.node_name.clone();
     let file = data.join("agent");
     let agent = discovery::agent(&file, read.options, tls, &floor, &mut ground.registry).await?;
+    if let Some(file) = &wanted.file {
+        let followed = config::follow(&agent, file, &floor.tasks);
+        followed.map_err(|error| Failure::new(code::FILE_FAILED, error.to_string()))?;
+    }
     let mut listeners = vec![listener];
     if let Some(address) = wanted.consul_address {
         listeners.push(bind(&ground.network, address, "--consul-address").await?);

@@ -1,7 +1,5 @@
 //! A hub and an agent as two processes, with no more rights than `deploy/` gives them.
 
-use std::time::Duration;
-
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::wait::await_condition;

@@ -137,3 +137,21 @@ async fn a_second_writer_is_noticed_before_it_does_harm() {
     assert_eq!(second.registry.write_from(None, set("a", "3")).await, Err(Refusal::NoHub), "it has stopped");
     first.run(set("a", "4")).await;
 }
+
+#[tokio::test]
+async fn the_hub_is_in_the_catalog_until_an_agent_is_there() {
+    let store = memory();
+    let place = Place { node: "node-of-hub".to_owned(), address: "10.0.0.9".to_owned(), ..Place::default() };
+    let open = || Running::open_with(&store, Options { place: place.clone(), ..Options::default() }, clock());
+    let running = open().await;
+    assert_eq!((running.registry.index(), running.rows(Topic::Nodes).await.len()), (1, 1));
+    running.run(instance("node-of-hub", "web", "w1")).await;
+    let index = running.run(session("s", "Node-of-Hub", None)).await.index;
+    running.stop().await;
+    let running = open().await;
+    assert_eq!(running.registry.index(), index + 1, "the address it was told meanwhile is put right");
+    running.run(batch("hub", 1, true, &[])).await;
+    let index = running.registry.index();
+    running.stop().await;
+    assert_eq!(open().await.registry.index(), index, "now it is the agent's");
+}
