@@ -16,6 +16,8 @@ pub mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -150,7 +152,7 @@ async fn open(
         id: node_id.clone(),
         address: options.address.clone(),
         datacenter: options.datacenter.clone(),
-        tagged_addresses: ["lan", "wan"].map(|label| (label.to_owned(), options.address.clone())).into(),
+        tagged_addresses: labelled(&options.address),
         meta: options.meta.clone(),
         owner: None,
     };
@@ -182,6 +184,16 @@ async fn open(
         popular: Mutex::default(),
         is_compressed: options.is_compressed,
     }))
+}
+
+/// An address under the labels that Consul's agents give theirs.
+fn labelled(address: &str) -> BTreeMap<String, String> {
+    let family = address.parse().map(|ip: IpAddr| if ip.is_ipv4() { "ipv4" } else { "ipv6" });
+    let both = ["lan", "wan"].into_iter().flat_map(|side| {
+        let of_family = family.as_ref().ok().map(|family| format!("{side}_{family}"));
+        std::iter::once(side.to_owned()).chain(of_family)
+    });
+    both.map(|label| (label, address.to_owned())).collect()
 }
 
 /// Takes up what was held before a restart.
