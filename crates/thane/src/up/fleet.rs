@@ -165,5 +165,12 @@ fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, diale
         live: Arc::new(NoLive),
         salt: uuid::Uuid::new_v4().to_string(),
     };
-    thane_agent::role::start(&config, parts, registry, &place.tasks.child(format!("fleet-{agent}")));
+    let tasks = place.tasks.child(format!("fleet-{agent}"));
+    let handle = thane_agent::role::start(&config, parts, registry, &tasks);
+    let group = tasks.clone();
+    tasks.spawn("handle", async move {
+        group.cancelled().await;
+        // The loop would end, unasked, when nobody can ask it anything any more.
+        drop(handle);
+    });
 }
