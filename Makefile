@@ -63,6 +63,10 @@ bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent
 bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --hub-api kubernetes'; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
 
+.PHONY: bench-discovery
+bench-discovery: build ## discovery beside a real Consul; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery
+
 .PHONY: coverage
 coverage: ## line coverage in coverage/html
 	$(CARGO) llvm-cov --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-llvm-cov

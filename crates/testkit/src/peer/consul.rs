@@ -17,7 +17,7 @@ const START_LIMIT: Duration = Duration::from_mins(1);
 /// A running Consul; it ends when dropped.
 pub struct Consul {
     address: String,
-    _program: Guarded,
+    program: Guarded,
     folder: TempDir,
 }
 
@@ -62,7 +62,7 @@ impl Consul {
         }
         arguments.extend_from_slice(more);
         let program = Guarded::start(&home.program("consul"), &arguments, &log, Some(folder.path()))?;
-        Ok(Self { address: format!("127.0.0.1:{http}"), _program: program, folder })
+        Ok(Self { address: format!("127.0.0.1:{http}"), program, folder })
     }
 
     async fn until(&self, request: &str, name: &str, token: &str, expected: &str) -> Result<()> {
@@ -78,6 +78,11 @@ impl Consul {
         }
         let log = std::fs::read_to_string(self.folder.path().join("consul.log")).unwrap_or_default();
         bail!("consul was not ready within {START_LIMIT:?}: {log}")
+    }
+
+    /// The program's process ids.
+    pub fn processes(&self) -> Vec<u32> {
+        self.program.members()
     }
 
     /// Sends `METHOD /path` as the bearer of a token.
