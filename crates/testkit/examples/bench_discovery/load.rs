@@ -74,6 +74,10 @@ impl Line {
         };
         let head = String::from_utf8_lossy(&self.buffer[..end]).to_lowercase();
         ensure!(head.starts_with("http/1.1 2"), "{head}");
+        if head.contains("transfer-encoding: chunked") {
+            let begun = self.buffer[end..filled].to_vec();
+            return self.chunks(begun).await;
+        }
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length: usize = length.map_or(Ok(0), |text| text.trim().parse())?;
         let mut body = self.buffer[end..filled].to_vec();
@@ -83,6 +87,32 @@ impl Line {
             self.stream.read_exact(&mut body[there..]).await?;
         }
         Ok(body)
+    }
+}
+
+impl Line {
+    /// A body in pieces, of which some are here.
+    async fn chunks(&mut self, mut raw: Vec<u8>) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        let mut at = 0;
+        loop {
+            let size = raw[at..].windows(2).position(|two| two == b"\r\n").map(|length| at + length);
+            if let Some(line) = size {
+                let length = usize::from_str_radix(std::str::from_utf8(&raw[at..line])?.trim(), 16)?;
+                let (from, to) = (line + 2, line + 2 + length);
+                if raw.len() >= to + 2 {
+                    if length == 0 {
+                        return Ok(body);
+                    }
+                    body.extend_from_slice(&raw[from..to]);
+                    at = to + 2;
+                    continue;
+                }
+            }
+            let read = self.stream.read(&mut self.buffer).await?;
+            ensure!(read > 0, "the connection ended");
+            raw.extend_from_slice(&self.buffer[..read]);
+        }
     }
 }
 
