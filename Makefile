@@ -34,13 +34,18 @@ check: ## formatting, lints, tidiness, dependencies
 	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny is not installed: dependencies not checked"; fi
 
 .PHONY: peers
-peers: ## build the real Kubernetes, etcd, argocd-agent and Argo CD, once
+peers: ## build the real Kubernetes, etcd, argocd-agent and Argo CD, once; install what a node takes
 	peers/build
 
 .PHONY: test-peers
 test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make peers` first
 	$(CARGO) build --locked --package thane
 	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests -- --nocapture
+
+.PHONY: test-node
+test-node: image ## hub and agent in pods on a real node with real Argo CD, as root; run `make peers` first
+	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
+	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
 
 .PHONY: sim
 sim: ## the protocol in simulation; SEEDS=10000 for more

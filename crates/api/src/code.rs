@@ -108,7 +108,19 @@ table! {
         "give --force to replace it";
     FLEET_IN_TROUBLE = 1407, Failed, "something is wrong between hub and agent",
         "do what each finding says, then ask again";
-    IMAGE_UNUSABLE = 1501, Failed, "an image cannot be imported, found or removed",
+    DISCOVERY_UNREACHABLE = 1501, Unreachable, "the discovery API cannot be reached",
+        "check that `thane up` or an agent runs here, or say where with --address";
+    DISCOVERY_DENIED = 1502, Unauthorised, "the discovery API does not allow this",
+        "show a token that may do this with --token";
+    DISCOVERY_REFUSED = 1503, Failed, "the discovery API refused the request",
+        "correct what the message names and try again";
+    DISCOVERY_ABSENT = 1504, Failed, "it is not registered",
+        "look at what is there with `list`";
+    DISCOVERY_TIMED_OUT = 1505, TimedOut, "the discovery API did not answer in time",
+        "try again, or allow more time with --request-timeout";
+    NOT_SWAPPED = 1506, Failed, "the key is no longer as it was expected to be",
+        "look at it again with `thane kv get -o json`";
+    IMAGE_UNUSABLE = 1601, Failed, "an image cannot be imported, found or removed",
         "`thane image list` shows what is here; archives are those of `docker save` and OCI layouts, without devices";
     USAGE = 1901, Usage, "the command line is not valid",
         "run the command with --help";

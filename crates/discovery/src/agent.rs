@@ -14,8 +14,10 @@ mod options;
 pub mod pending;
 pub mod state;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -118,14 +120,18 @@ impl Agent {
         Box::pin(async move { drop(changes.changed().await) })
     }
 
-    /// Takes other settings into use.
-    pub fn adjust(&self, adjustable: Adjustable) {
+    /// Takes other settings into use. Settings that name no hub leave those there are.
+    pub fn adjust(&self, mut adjustable: Adjustable) {
         let core = &self.core;
+        if adjustable.hubs.is_empty() {
+            adjustable.hubs = core.hubs();
+        }
         core.followed.set_limits(adjustable.limits.clone());
         core.pending.lock().set_cadence(core.clock.monotonic(), adjustable.cadence);
         core.adjustable.store(Arc::new(adjustable));
         pin(core);
         core.stirred.notify_one();
+        core.changes.send_modify(|changes| *changes += 1);
     }
 }
 
@@ -146,7 +152,7 @@ async fn open(
         id: node_id.clone(),
         address: options.address.clone(),
         datacenter: options.datacenter.clone(),
-        tagged_addresses: ["lan", "wan"].map(|label| (label.to_owned(), options.address.clone())).into(),
+        tagged_addresses: labelled(&options.address),
         meta: options.meta.clone(),
         owner: None,
     };
@@ -180,6 +186,16 @@ async fn open(
     }))
 }
 
+/// An address under the labels that Consul's agents give theirs.
+fn labelled(address: &str) -> BTreeMap<String, String> {
+    let family = address.parse().map(|ip: IpAddr| if ip.is_ipv4() { "ipv4" } else { "ipv6" });
+    let both = ["lan", "wan"].into_iter().flat_map(|side| {
+        let of_family = family.as_ref().ok().map(|family| format!("{side}_{family}"));
+        std::iter::once(side.to_owned()).chain(of_family)
+    });
+    both.map(|label| (label, address.to_owned())).collect()
+}
+
 /// Takes up what was held before a restart.
 async fn recall(core: &Core) -> Result<(), thane_kv::Error> {
     if let Some((index, rows)) = core.keepsakes.get::<(Index, Vec<Row>)>(keepsake::TOKENS).await?
@@ -188,7 +204,9 @@ async fn recall(core: &Core) -> Result<(), thane_kv::Error> {
         core.followed.preset(&Topic::Tokens, TopicData::new(index, rows));
     }
     let popular: Vec<Topic> = core.keepsakes.get(keepsake::POPULAR).await?.unwrap_or_default();
-    popular.iter().for_each(|topic| drop(core.followed.slot(topic)));
+    for topic in &popular {
+        core.followed.slot(topic);
+    }
     *core.popular.lock() = popular;
     Ok(())
 }

@@ -23,6 +23,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod txn;
+mod vet;
 mod view;
 
 use std::sync::Arc;
@@ -121,7 +122,13 @@ fn unknown(request: &Request) -> Answer {
     if route::lacks_slash(&request.path)
         && let Ok(there) = HeaderValue::from_str(&format!("{}/", request.path))
     {
-        let mut answer = Answer::empty(StatusCode::MOVED_PERMANENTLY);
+        // Only who asks for something reads an answer before going where it is sent.
+        let mut answer = if request.method == Method::GET {
+            let body = format!("<a href=\"{}/\">Temporary Redirect</a>.\n\n", request.path);
+            Answer::typed(StatusCode::TEMPORARY_REDIRECT, "text/html; charset=utf-8", body)
+        } else {
+            Answer::empty(StatusCode::TEMPORARY_REDIRECT)
+        };
         answer.headers.insert(LOCATION, there);
         return answer;
     }

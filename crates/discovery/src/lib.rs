@@ -18,6 +18,7 @@ pub mod filter;
 pub mod http;
 pub mod hub;
 pub mod model;
+pub mod native;
 pub mod registry;
 pub mod topic;
 pub mod wire;

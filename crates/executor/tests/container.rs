@@ -20,7 +20,7 @@ use thane_executor::plan::{
     Started, User,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const IDS: IdRange = IdRange { base: 0x7000_0000, count: 65_536 };
 
 fn run(verb: &str, plan: &impl Serialize) -> Started {

@@ -6,11 +6,6 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [program, archive, tag] = arguments.as_slice() else { bail!("usage: image PROGRAM ARCHIVE TAG") };
     let content = std::fs::read(program).with_context(|| format!("reading {program}"))?;
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let bytes = thane_testkit::image::archive("thane", tag, architecture, &content);
+    let bytes = thane_testkit::image::archive("thane", tag, &[], &content);
     std::fs::write(archive, bytes).with_context(|| format!("writing {archive}"))
 }

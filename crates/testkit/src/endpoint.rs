@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A client certificate with its key, both PEM.
 #[derive(Debug, Clone)]
@@ -52,23 +52,7 @@ impl Endpoint {
 
     /// A kubeconfig with everything in it and this namespace as the default; for callers with a certificate.
     pub fn kubeconfig(&self, namespace: &str) -> Result<String> {
-        let client = self.client.as_ref().context("an anonymous endpoint has no kubeconfig")?;
-        let tree = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "peer",
-            "clusters": [{"name": "peer", "cluster": {
-                "server": format!("https://{}", self.address),
-                "certificate-authority-data": STANDARD.encode(&self.ca),
-            }}],
-            "users": [{"name": "admin", "user": {
-                "client-certificate-data": STANDARD.encode(&client.certificate),
-                "client-key-data": STANDARD.encode(&client.key),
-            }}],
-            "contexts": [{"name": "peer", "context": {"cluster": "peer", "user": "admin", "namespace": namespace}}],
-        });
-        // JSON is YAML.
-        Ok(serde_json::to_string_pretty(&tree)?)
+        kubeconfig(&[("peer", self)], namespace)
     }
 
     /// The same server, called by nobody in particular.
@@ -76,6 +60,33 @@ impl Endpoint {
     pub fn anonymous(&self) -> Self {
         Self { client: None, ..self.clone() }
     }
+}
+
+/// One kubeconfig for several servers, as people who administer them have it; the first context is the current one.
+pub fn kubeconfig(servers: &[(&str, &Endpoint)], namespace: &str) -> Result<String> {
+    let (mut clusters, mut users, mut contexts) = (Vec::new(), Vec::new(), Vec::<Value>::new());
+    for (name, endpoint) in servers {
+        let client = endpoint.client.as_ref().context("an anonymous endpoint has no kubeconfig")?;
+        clusters.push(json!({"name": name, "cluster": {
+            "server": format!("https://{}", endpoint.address),
+            "certificate-authority-data": STANDARD.encode(&endpoint.ca),
+        }}));
+        users.push(json!({"name": name, "user": {
+            "client-certificate-data": STANDARD.encode(&client.certificate),
+            "client-key-data": STANDARD.encode(&client.key),
+        }}));
+        contexts.push(json!({"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}));
+    }
+    let tree = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": servers.first().map(|(name, _)| name),
+        "clusters": clusters,
+        "users": users,
+        "contexts": contexts,
+    });
+    // JSON is YAML.
+    Ok(serde_json::to_string_pretty(&tree)?)
 }
 
 fn named<'a, T>(list: &'a [T], name: &str, of: impl Fn(&T) -> &str) -> Result<&'a T> {

@@ -2,7 +2,7 @@
 //!
 //! What a test sees of them is what users see: objects on the two APIs, which it writes and waits for through [`Side`].
 
-mod api;
+pub(crate) mod api;
 pub mod bench;
 mod lone;
 pub mod object;

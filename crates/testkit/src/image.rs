@@ -6,19 +6,29 @@ use sha2::{Digest, Sha256};
 /// Nobody's user and group in images without a password file.
 const USER: u32 = 65532;
 
-/// The archive of an image whose only content is `program`, as `/NAME`.
-pub fn archive(name: &str, tag: &str, architecture: &str, program: &[u8]) -> Vec<u8> {
+/// The processor of this machine, as images call it.
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// The archive of an image for this machine whose only content is `program`, as `/NAME`; it is run with `arguments`.
+pub fn archive(name: &str, tag: &str, arguments: &[&str], program: &[u8]) -> Vec<u8> {
     let mut layer = Tar::default();
     layer.folder("tmp/", 0o1777);
     layer.file(name, 0o755, program);
     let layer = layer.finish();
     let layer_digest = digest(&layer);
     let config = json!({
-        "architecture": architecture,
+        "architecture": architecture(),
         "os": "linux",
         "config": {
             "User": format!("{USER}:{USER}"),
             "Entrypoint": [format!("/{name}")],
+            "Cmd": arguments,
             "WorkingDir": "/",
             "Env": ["PATH=/"],
         },
@@ -116,16 +126,16 @@ mod tests {
 
     #[test]
     fn the_same_program_gives_the_same_archive() {
-        let pack = || archive("thane", "localhost/thane:1", "amd64", b"program");
+        let pack = || archive("thane", "localhost/thane:1", &[], b"program");
         assert_eq!(pack(), pack());
-        assert_ne!(pack(), archive("thane", "localhost/thane:1", "amd64", b"another"));
+        assert_ne!(pack(), archive("thane", "localhost/thane:1", &[], b"another"));
     }
 
     #[test]
     fn tar_reads_it_and_digests_hold() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("image.tar");
-        std::fs::write(&file, archive("thane", "localhost/thane:1", "amd64", b"program")).unwrap();
+        std::fs::write(&file, archive("thane", "localhost/thane:1", &[], b"program")).unwrap();
         let done = Command::new("tar").arg("-C").arg(folder.path()).arg("-xf").arg(&file).status().unwrap();
         assert!(done.success());
         let read = |path: &str| std::fs::read(folder.path().join(path)).unwrap();

@@ -1,7 +1,9 @@
 //! Real peers on loopback, and the suites that hold Thane against them.
 
+pub mod argo;
 pub mod bench;
 pub mod client;
+pub mod deployed;
 pub mod differential;
 pub mod endpoint;
 pub mod fleet;

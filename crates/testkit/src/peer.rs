@@ -3,6 +3,7 @@
 mod consul;
 mod embedded;
 mod kubernetes;
+mod node;
 mod pki;
 mod process;
 mod thane;
@@ -15,6 +16,8 @@ use anyhow::{Context, Result};
 pub use consul::Consul;
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
+pub(crate) use node::tail;
+pub use node::{Image, Node};
 pub use process::Guarded;
 pub use thane::Thane;
 
@@ -51,6 +54,11 @@ impl PeerHome {
     /// A folder of custom resource definitions: `argo-cd` or `argo-workflows`.
     pub fn definitions(&self, of: &str) -> PathBuf {
         self.folder.join("crds").join(of)
+    }
+
+    /// A folder of manifests: the settings of `argo-cd`, its `argo-cd-controller`, or everything of `argocd-agent`.
+    pub fn manifests(&self, of: &str) -> PathBuf {
+        self.folder.join("manifests").join(of)
     }
 
     /// Whether all these programs are built; if not, what a test should do about it.

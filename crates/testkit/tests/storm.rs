@@ -1,7 +1,6 @@
 //! Ten thousand updates and hundreds of operations while hub and agent are killed again and again, never asked to stop.
 //!
 //! In the end both sides are equal, and every operation ran exactly once.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 #![expect(clippy::print_stderr, reason = "how hard the storm was is part of the result")]
 
 use std::collections::BTreeMap;
@@ -62,25 +61,13 @@ async fn weather(pair: &mut Pair) -> Result<()> {
         hub.create(&application(&name(number))).await?;
     }
     let over = CancellationToken::new();
-    let controller = tokio::spawn(controller(spoke.watchable(), over.clone()));
-    let finished = CancellationToken::new();
-    let kills = {
-        let work = async {
-            let done = tokio::try_join!(updates(&hub), operations(&hub));
-            finished.cancel();
-            done.map(|_| ())
-        };
-        let (kills, worked) = tokio::join!(killer(pair, &finished), work);
-        worked?;
-        kills?
+    let storm = async {
+        let kills = storm(pair, &hub, &spoke).await;
+        over.cancel();
+        kills
     };
-    let last = mark(UPDATES);
-    for number in 0..APPLICATIONS {
-        spoke.until(&name(number), "at the last revision", |app| at_revision(app, &last)).await?;
-        hub.until(&name(number), "at the last revision", |app| at_revision(app, &last)).await?;
-    }
-    over.cancel();
-    let ran = controller.await??;
+    let (ran, kills) = tokio::join!(controller(spoke.watchable(), over.clone()), storm);
+    let (ran, kills) = (ran?, kills?);
     let wanted: Vec<String> =
         (0..OPERATED).flat_map(|number| (0..OPERATIONS).map(move |turn| operation(number, turn))).collect();
     for operation in &wanted {
@@ -89,6 +76,25 @@ async fn weather(pair: &mut Pair) -> Result<()> {
     ensure!(ran.len() == wanted.len(), "operations nobody asked for ran: {ran:?}");
     eprintln!("{} updates, {} operations, {kills} kills", APPLICATIONS * UPDATES, wanted.len());
     Ok(())
+}
+
+/// How often something was killed until all was written and both sides had the last of it.
+async fn storm(pair: &mut Pair, hub: &Objects, spoke: &Objects) -> Result<usize> {
+    let finished = CancellationToken::new();
+    let work = async {
+        let done = tokio::try_join!(updates(hub), operations(hub));
+        finished.cancel();
+        done.map(|_| ())
+    };
+    let (kills, worked) = tokio::join!(killer(pair, &finished), work);
+    worked?;
+    let last = mark(UPDATES);
+    for number in 0..APPLICATIONS {
+        for side in [spoke, hub] {
+            side.until(&name(number), "at the last revision", |app| at_revision(app, &last)).await?;
+        }
+    }
+    kills
 }
 
 fn mark(update: usize) -> String {

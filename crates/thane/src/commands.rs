@@ -6,6 +6,7 @@ mod apply;
 mod completions;
 mod config;
 mod delete;
+mod discovery;
 mod doctor;
 mod get;
 mod hub;
@@ -43,6 +44,16 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Agents(agents::Agents),
     #[command(subcommand)]
+    Services(discovery::services::Services),
+    #[command(subcommand)]
+    Kv(discovery::kv::Kv),
+    #[command(subcommand)]
+    Nodes(discovery::nodes::Nodes),
+    #[command(subcommand)]
+    Checks(discovery::checks::Checks),
+    #[command(subcommand)]
+    Sessions(discovery::sessions::Sessions),
+    #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -67,6 +78,11 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Agent(command) => command.run(global),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
+        Command::Services(command) => block_on(global, command.run()),
+        Command::Kv(command) => block_on(global, command.run()),
+        Command::Nodes(command) => block_on(global, command.run()),
+        Command::Checks(command) => block_on(global, command.run()),
+        Command::Sessions(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
@@ -76,7 +92,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command that talks to an API server; Ctrl-C ends it at once.
+/// Runs a command that talks to a server; Ctrl-C ends it at once.
 fn block_on(global: &Global, command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let mut logs = settings::load(global, Flags::new())?;
     if logs.rows().iter().any(|row| row.key == "log.level" && row.origin == "default") {

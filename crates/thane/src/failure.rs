@@ -131,6 +131,16 @@ impl From<net::BindError> for Failure {
     }
 }
 
+impl From<thane_kv::Error> for Failure {
+    fn from(error: thane_kv::Error) -> Self {
+        let code = match &error {
+            thane_kv::Error::Locked { .. } => code::DATA_IN_USE,
+            _ => code::DATA_UNUSABLE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 impl From<embedded::Error> for Failure {
     fn from(error: embedded::Error) -> Self {
         match error {
@@ -138,11 +148,11 @@ impl From<embedded::Error> for Failure {
             embedded::Error::Pki(error) => error.into(),
             embedded::Error::PkiFile(error) => error.into(),
             embedded::Error::Tls(error) => error.into(),
-            embedded::Error::Store(thane_kv::Error::Locked { .. }) => Self::new(code::DATA_IN_USE, error.to_string()),
+            embedded::Error::Store(error) => error.into(),
             embedded::Error::Encryption(_) => Self::new(code::CONFIG_INVALID, error.to_string()).with_hint(
                 "the file should hold `keys`, a list of objects with `id` and `secret`; see `thane up --help`",
             ),
-            embedded::Error::Store(_) | embedded::Error::Seed(_) => Self::new(code::DATA_UNUSABLE, error.to_string()),
+            embedded::Error::Seed(_) => Self::new(code::DATA_UNUSABLE, error.to_string()),
             other => Self::new(code::FILE_FAILED, other.to_string()),
         }
     }

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod discovery;
 mod doctor;
 mod failure;
 mod fleet;

@@ -1,6 +1,7 @@
 //! The hub and the agent as processes of their own, on any Kubernetes API.
 
 pub(crate) mod agent;
+mod discovery;
 pub(crate) mod hub;
 pub(crate) mod secrets;
 pub(crate) mod words;

@@ -1,6 +1,7 @@
 //! The whole configuration of the binary, put together from its layers.
 
 pub(crate) mod agent;
+pub(crate) mod discovery;
 pub(crate) mod hub;
 pub(crate) mod link;
 mod upstream;
@@ -54,6 +55,10 @@ pub(crate) struct UpSettings {
     pub(crate) hub_address: SocketAddr,
     /// Where the hub's Kubernetes API listens; cluster N's is N ports above.
     pub(crate) api_address: SocketAddr,
+    /// Where the discovery API of cluster 1's agent listens; cluster N's is N-1 ports above.
+    pub(crate) discovery_address: SocketAddr,
+    /// Where cluster 1's agent answers DNS; cluster N's is N-1 ports above.
+    pub(crate) dns_address: SocketAddr,
     /// Every listener takes a free port.
     pub(crate) ephemeral_ports: bool,
     /// File with the keys that encrypt Secrets.
@@ -75,6 +80,8 @@ impl Default for UpSettings {
             roles: true,
             hub_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8443)),
             api_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
+            discovery_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8502)),
+            dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
             ephemeral_ports: false,
             encryption_keys: None,
             pods: true,

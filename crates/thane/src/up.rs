@@ -1,6 +1,7 @@
 //! Everything in one process: the hub's API, its clusters' APIs, health and metrics.
 
 mod directory;
+mod discovery;
 mod fleet;
 mod install;
 mod kubeconfig;
@@ -110,9 +111,13 @@ async fn start(
         api.register(own.sub_registry_with_label(("server".into(), name.clone().into())));
     }
     let place = fleet::Place { directory, clock: &clock, network: &network, tasks };
-    let mut endpoints = BTreeMap::from([("api", apis[0].url()), ("metrics", metrics_url)]);
+    let mut endpoints = BTreeMap::from([("api".to_owned(), apis[0].url()), ("metrics".to_owned(), metrics_url)]);
     if up.roles {
-        endpoints.insert("hub", fleet::start(up, &place, &names, &apis, &mut registry).await?);
+        let guests = discovery::registry(&place, &mut registry).await?;
+        let (hub, material) = fleet::start(up, &place, &names, &apis, guests, &mut registry).await?;
+        endpoints.insert("hub".to_owned(), format!("https://{hub}"));
+        let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
+        endpoints.extend(discovery::agents(up, &place, hub, &material, &agents, &mut registry).await?);
     }
     if up.pods {
         nodes::start(up, &place, &names, &apis, &mut registry).await;

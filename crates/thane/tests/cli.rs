@@ -29,7 +29,7 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn help_of_every_command() {
     let place = Place::new();
-    let commands: [&[&str]; 32] = [
+    let commands: [&[&str]; 51] = [
         &[],
         &["up"],
         &["hub"],
@@ -43,6 +43,25 @@ fn help_of_every_command() {
         &["agents", "unblock"],
         &["agents", "remove"],
         &["agents", "resync"],
+        &["services"],
+        &["services", "list"],
+        &["services", "show"],
+        &["services", "register"],
+        &["services", "deregister"],
+        &["kv"],
+        &["kv", "get"],
+        &["kv", "put"],
+        &["kv", "list"],
+        &["kv", "delete"],
+        &["nodes"],
+        &["nodes", "list"],
+        &["nodes", "show"],
+        &["checks"],
+        &["checks", "list"],
+        &["checks", "update"],
+        &["sessions"],
+        &["sessions", "list"],
+        &["sessions", "destroy"],
         &["image"],
         &["image", "import"],
         &["image", "list"],

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::machine::{Change, Due, Machine, Observation};
 use self::plan::Kind;
-use super::state::{Edit, Observed};
+use super::state::{Edit, Observed, unknown_check};
 use crate::command::Refusal;
 use crate::model::{Check, Status};
 
@@ -145,11 +145,7 @@ impl Runners {
             return Err(Refusal::Failed(format!("CheckID {id:?} does not have associated TTL")));
         }
         let told = self.running.lock().get(id).map(|running| running.told.clone());
-        let gone = || {
-            Refusal::NotFound(format!(
-                "Unknown check ID {id:?}. Ensure that the check ID is passed, not the check name."
-            ))
-        };
+        let gone = || unknown_check(id);
         let (taken, answered) = oneshot::channel();
         told.ok_or_else(gone)?.send((observation, taken)).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())

@@ -1,5 +1,6 @@
 //! The agent's file, as the design record has it, and its environment.
 
+mod follow;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -16,6 +17,7 @@ use thane_runtime::config::units::Span;
 use super::dial::host_and_port;
 use super::{Adjustable, Cadence, Limits, Options};
 
+pub use follow::follow;
 pub use units::{Compression, Cores, Memory, OneOrMany};
 
 /// A file is never larger.

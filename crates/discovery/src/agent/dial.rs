@@ -41,7 +41,7 @@ pub(super) fn host_and_port(address: &str, default: Option<u16>) -> Option<(Stri
     let authority = rest.split('/').next()?;
     let bare = |host: &str| host.trim_matches(['[', ']']).to_owned();
     match authority.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && !(host.contains(':') && !host.ends_with(']')) => {
+        Some((host, port)) if !host.is_empty() && (!host.contains(':') || host.ends_with(']')) => {
             Some((bare(host), port.parse().ok()?))
         }
         Some(("", _)) => None,

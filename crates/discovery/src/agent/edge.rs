@@ -13,7 +13,7 @@ use super::Agent;
 use super::checks::machine::Observation;
 use super::connection::{Lost, content, timely};
 use super::pending::ItemKey;
-use super::state::{Change, ReplaceChecks};
+use super::state::{Change, ReplaceChecks, unknown_check};
 use crate::backend::{
     Backend, Caller, Consistency, Freshness, LocalAgent, LocalService, Place, Reading, Unavailable, Wake,
 };
@@ -35,12 +35,12 @@ pub(super) type Checks = BTreeMap<String, Check>;
 pub(super) struct Snapshot<T>(Mutex<Option<(u64, Arc<T>)>>);
 
 impl<T> Snapshot<T> {
-    fn get(&self, version: u64, make: impl FnOnce() -> T) -> Arc<T> {
+    fn get(&self, version: u64, build: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock();
         match &*kept {
             Some((of, made)) if *of == version => Arc::clone(made),
             _ => {
-                let made = Arc::new(make());
+                let made = Arc::new(build());
                 *kept = Some((version, Arc::clone(&made)));
                 made
             }
@@ -173,11 +173,7 @@ impl LocalAgent for Agent {
     fn update_check<'a>(&'a self, id: &'a str, status: Status, output: String) -> BoxFuture<'a, Result<(), Refusal>> {
         Box::pin(async move {
             let known = self.core.ledger().with(|state| state.checks().get(id).map(|kept| Arc::clone(&kept.check)));
-            let check = known.ok_or_else(|| {
-                Refusal::NotFound(format!(
-                    "Unknown check ID {id:?}. Ensure that the check ID is passed, not the check name."
-                ))
-            })?;
+            let check = known.ok_or_else(|| unknown_check(id))?;
             self.core.runners.tell(&check, Observation::new(status, output)).await
         })
     }

@@ -243,7 +243,9 @@ impl Followed {
     /// Topics held for ever from now on; others are again let go when nobody reads them.
     pub(super) fn pin_only(&self, topics: &[Topic]) {
         self.slots.read().values().filter(|slot| !topics.contains(&slot.topic)).for_each(|slot| slot.unpin());
-        topics.iter().for_each(|topic| self.pin(topic));
+        for topic in topics {
+            self.pin(topic);
+        }
     }
 
     /// What is known from before, as old as can be.
@@ -396,7 +398,7 @@ impl Followed {
             let turned = self.turned.notified();
             let confirmed = slot.confirmed.notified();
             let epoch = self.epoch.load(Ordering::Acquire);
-            if slot.is_fresh(epoch) || epoch % 2 == 0 {
+            if slot.is_fresh(epoch) || epoch.is_multiple_of(2) {
                 break;
             }
             self.ask(slot);

@@ -40,12 +40,12 @@ impl Keepsakes {
     pub(super) async fn get_or(
         &self,
         key: &'static str,
-        make: impl FnOnce() -> String + Send,
+        build: impl FnOnce() -> String + Send,
     ) -> Result<String, Error> {
         if let Some(known) = self.get(key).await? {
             return Ok(known);
         }
-        let made = make();
+        let made = build();
         self.put(key, made.as_str()).await?;
         Ok(made)
     }

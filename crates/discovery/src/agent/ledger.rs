@@ -83,7 +83,7 @@ impl Ledger {
     /// Asks for a change; it is durable when this resolves.
     pub(super) async fn change(&self, change: Change) -> Result<(), Refusal> {
         let (answer, answered) = oneshot::channel();
-        let closed = |_| Refusal::Failed("the agent is shutting down".to_owned());
+        let closed = |()| Refusal::Failed("the agent is shutting down".to_owned());
         match self.requests.try_send(Request { change, answer }) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
@@ -153,7 +153,9 @@ impl Clerk {
         match &outcome {
             Ok(()) => {
                 let mut shared = self.shared.lock();
-                edits.iter().for_each(|edit| shared.apply(edit));
+                for edit in &edits {
+                    shared.apply(edit);
+                }
                 drop(shared);
                 (self.committed)(&edits);
             }

@@ -194,13 +194,9 @@ impl State {
                 plan::admit(&check, is_script_allowed)?;
                 Ok(self.put_check(check)?.into_iter().collect())
             }
-            Change::DeregisterCheck(id) => match self.checks.contains_key(&id) {
-                true => Ok(vec![Edit::NoCheck(id)]),
-                false => Err(Refusal::NotFound(format!(
-                    "Unknown check ID {id:?}. Ensure that the check ID is passed, not the check name."
-                ))),
-            },
-            Change::Maintain(id, reason) => self.maintain(id, reason),
+            Change::DeregisterCheck(id) if self.checks.contains_key(&id) => Ok(vec![Edit::NoCheck(id)]),
+            Change::DeregisterCheck(id) => Err(unknown_check(&id)),
+            Change::Maintain(id, reason) => self.maintain(id.as_deref(), reason),
             Change::Observed(observed) => Ok(self.observe(observed).into_iter().collect()),
         }
     }
@@ -288,9 +284,7 @@ impl State {
 
     fn deregister(&self, id: &str) -> Result<Vec<Edit>, Refusal> {
         if !self.services.contains_key(id) {
-            return Err(Refusal::NotFound(format!(
-                "Unknown service ID {id:?}. Ensure that the service ID is passed, not the service name."
-            )));
+            return Err(unknown_service(id));
         }
         let checks = self.checks.values().filter(|kept| kept.check.service_id == id);
         let mut edits: Vec<Edit> = checks.map(|kept| Edit::NoCheck(kept.check.id.clone())).collect();
@@ -346,17 +340,13 @@ impl State {
         Ok(Some(Edit::Check(Kept { told: Arc::clone(&check), check, generation }, effect)))
     }
 
-    fn maintain(&self, id: Option<String>, reason: Option<String>) -> Result<Vec<Edit>, Refusal> {
-        let (check_id, what, name) = match &id {
+    fn maintain(&self, id: Option<&str>, reason: Option<String>) -> Result<Vec<Edit>, Refusal> {
+        let (check_id, what, name) = match id {
             Some(id) => (format!("{SERVICE_MAINTENANCE}:{id}"), "service", "Service Maintenance Mode"),
             None => (NODE_MAINTENANCE.to_owned(), "node", "Node Maintenance Mode"),
         };
-        let service = match &id {
-            Some(id) => Some(self.services.get(id).ok_or_else(|| {
-                Refusal::NotFound(format!(
-                    "Unknown service ID {id:?}. Ensure that the service ID is passed, not the service name."
-                ))
-            })?),
+        let service = match id {
+            Some(id) => Some(self.services.get(id).ok_or_else(|| unknown_service(id))?),
             None => None,
         };
         let is_on = self.checks.contains_key(&check_id);
@@ -398,6 +388,16 @@ impl State {
         let told = if tell { Arc::clone(&check) } else { Arc::clone(&kept.told) };
         Some(Edit::Check(Kept { check, told, generation: kept.generation }, Effect { keep: is_turn, tell, run: false }))
     }
+}
+
+/// There is no such instance here.
+pub fn unknown_service(id: &str) -> Refusal {
+    Refusal::NotFound(format!("Unknown service ID {id:?}. Ensure that the service ID is passed, not the service name."))
+}
+
+/// There is no such check here.
+pub fn unknown_check(id: &str) -> Refusal {
+    Refusal::NotFound(format!("Unknown check ID {id:?}. Ensure that the check ID is passed, not the check name."))
 }
 
 fn belongs_to(check: &mut Check, service: &Service) {

@@ -1,7 +1,7 @@
 //! Agents and a hub in one process, over real connections.
 
 mod away;
-mod bed;
+pub(crate) mod bed;
 mod defects;
 mod random;
 mod together;

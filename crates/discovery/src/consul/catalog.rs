@@ -7,12 +7,13 @@ use serde::Serialize;
 use super::call::{Call, Outcome};
 use super::filtered::Wanted;
 use super::headers::Detail;
+use super::hot::shared;
 use super::options::ReadOptions;
 use super::view::{CatalogView, NodeView, ServiceView};
 use crate::backend::Reading;
 use crate::filter::Subject;
 use crate::model::{Indexed, Node, Policy, Resource};
-use crate::topic::{Row, Topic, TopicData};
+use crate::topic::{Memo, Row, Topic, TopicData};
 
 /// A node and what runs on it, by id or in a list.
 #[derive(Serialize)]
@@ -81,6 +82,9 @@ impl Call<'_> {
         let name = self.named("Missing service name")?;
         let reading = self.topic(&Topic::Service(name.to_lowercase()), &options).await?;
         let wanted = Wanted::parse(self, Subject::CatalogService)?;
+        if self.is_plain() && wanted.is_everything() {
+            return Ok(shared(Memo::Catalog, &reading, &options, Detail::Consistency));
+        }
         let (seen, hidden) = self.seen(&reading.data, &wanted);
         let views = seen.into_iter().map(CatalogView::new).collect();
         let mut answer = self.read_json(&wanted.filtered(views)?, &reading, &options, Detail::Consistency)?;

@@ -42,7 +42,9 @@ impl Call<'_> {
         if !event.tag_filter.is_empty() && event.service_filter.is_empty() {
             return Err(Failure::failed("Cannot provide tag filter without service filter"));
         }
-        self.access.require(Resource::Event, name, Policy::Write)?;
+        if !self.access.allows(Resource::Event, name, Policy::Write) {
+            return Err(Failure::new(StatusCode::FORBIDDEN, "Permission denied"));
+        }
         self.datacenter()?;
         let done = self.write(Command::Fire(event.clone())).await?;
         match done.outcome {

@@ -41,6 +41,11 @@ impl<'a> Wanted<'a> {
         self.node_meta.iter().all(|(name, value)| node.meta.get(*name).is_some_and(|own| own == value))
     }
 
+    /// Whether everything is asked for, in its own order.
+    pub(super) fn is_everything(&self) -> bool {
+        self.tags.is_empty() && self.node_meta.is_empty() && self.filter.is_none() && self.near.is_none()
+    }
+
     /// Whether nodes are chosen by their metadata.
     pub(super) fn asks_nodes(&self) -> bool {
         !self.node_meta.is_empty()
@@ -83,6 +88,11 @@ pub(super) fn parsed(text: &str, subject: Subject) -> Result<Filter, Failure> {
 }
 
 impl Call<'_> {
+    /// Whether everybody who asks so gets the same bytes.
+    pub(super) fn is_plain(&self) -> bool {
+        self.access.is_open() && !self.query().has("pretty")
+    }
+
     /// Whether the token may see an instance.
     pub(super) fn sees(&self, instance: &Instance) -> bool {
         self.access.is_open()

@@ -50,9 +50,9 @@ pub(super) fn put_reading(headers: &mut HeaderMap, reading: &Reading, options: &
     }
 }
 
-/// Says that the hub is there, for reads that have no index.
-pub(super) fn put_leader(headers: &mut HeaderMap) {
-    headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
+/// Says whether the hub is there, for reads that have no index.
+pub(super) fn put_leader(headers: &mut HeaderMap, known: bool) {
+    headers.insert(KNOWN_LEADER, HeaderValue::from_static(if known { "true" } else { "false" }));
     headers.insert(LAST_CONTACT, HeaderValue::from_static("0"));
 }
 

@@ -6,14 +6,14 @@ use super::call::{Call, Outcome};
 use super::failure::Failure;
 use super::filtered::Wanted;
 use super::headers::Detail;
-use super::hot::instances;
+use super::hot::{instances, shared};
 use super::options::{ReadOptions, boolean};
 use super::view::{CheckView, HealthView};
 use crate::backend::Reading;
 use crate::filter::Subject;
 use crate::http::Answer;
 use crate::model::{Check, Indexed, Status};
-use crate::topic::{Instance, Row, Topic, TopicData};
+use crate::topic::{Instance, Memo, Row, Topic, TopicData};
 
 impl Call<'_> {
     pub(super) async fn health_service(&self) -> Outcome {
@@ -26,6 +26,10 @@ impl Call<'_> {
         };
         let reading = self.topic(&Topic::Service(name.to_lowercase()), &options).await?;
         let wanted = Wanted::parse(self, Subject::Health)?;
+        if self.is_plain() && wanted.is_everything() {
+            let memo = if passing { Memo::Passing } else { Memo::Health };
+            return Ok(shared(memo, &reading, &options, Detail::Consistency));
+        }
         let (seen, hidden) = self.seen(&reading.data, &wanted);
         let views = seen.into_iter().filter(|it| !passing || is_passing(it)).map(HealthView::new).collect();
         let mut answer = self.read_json(&wanted.filtered(views)?, &reading, &options, Detail::Consistency)?;

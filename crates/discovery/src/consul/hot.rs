@@ -5,12 +5,11 @@ use http::header::CACHE_CONTROL;
 use http::{Method, StatusCode};
 
 use super::Consul;
-use super::failure::Failure;
 use super::headers::{Detail, put_policy, put_reading};
 use super::health::is_passing;
 use super::options::ReadOptions;
 use super::view::{CatalogView, HealthView, KvView};
-use crate::backend::Consistency;
+use crate::backend::{Consistency, Reading};
 use crate::http::{Answer, Head};
 use crate::topic::{Instance, Memo, Row, Topic, TopicData};
 
@@ -27,12 +26,18 @@ impl Consul {
         if memo == Memo::Plain && reading.data.rows.is_empty() {
             return None;
         }
-        let body = reading.data.memo(memo, || written(memo, &reading.data).unwrap_or_default());
-        let mut answer = Answer::json(StatusCode::OK, body);
-        put_reading(&mut answer.headers, &reading, &options, detail);
+        let mut answer = shared(memo, &reading, &options, detail);
         put_policy(&mut answer.headers, true);
         Some(answer)
     }
+}
+
+/// An answer of bytes that are made once for a topic's content: whoever waited for it gets the same.
+pub(super) fn shared(memo: Memo, reading: &Reading, options: &ReadOptions, detail: Detail) -> Answer {
+    let body = reading.data.memo(memo, || written(memo, &reading.data));
+    let mut answer = Answer::json(StatusCode::OK, body);
+    put_reading(&mut answer.headers, reading, options, detail);
+    answer
 }
 
 /// What a path without anything unusual in it asks for.
@@ -66,7 +71,7 @@ fn simple(query: &str) -> Option<(ReadOptions, bool)> {
     Some((options, passing))
 }
 
-fn written(memo: Memo, data: &TopicData) -> Result<Bytes, Failure> {
+fn written(memo: Memo, data: &TopicData) -> Bytes {
     let text = match memo {
         Memo::Health => serde_json::to_vec(&instances(data).map(HealthView::new).collect::<Vec<_>>()),
         Memo::Passing => {
@@ -75,7 +80,7 @@ fn written(memo: Memo, data: &TopicData) -> Result<Bytes, Failure> {
         Memo::Catalog => serde_json::to_vec(&instances(data).map(CatalogView::new).collect::<Vec<_>>()),
         Memo::Plain => serde_json::to_vec(&entries(data).map(KvView::new).collect::<Vec<_>>()),
     };
-    text.map(Bytes::from).map_err(|error| Failure::failed(error.to_string()))
+    Bytes::from(text.expect("text, numbers and lists of them can always be written as JSON"))
 }
 
 /// The instances of a topic.

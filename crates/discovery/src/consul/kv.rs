@@ -9,13 +9,13 @@ use super::call::{Call, Outcome};
 use super::failure::Failure;
 use super::headers::{Detail, put_reading};
 use super::health::absent;
-use super::hot::entries;
+use super::hot::{entries, shared};
 use super::options::ReadOptions;
 use super::view::KvView;
 use crate::backend::Reading;
 use crate::http::Answer;
 use crate::model::{Policy, Resource};
-use crate::topic::{Row, Topic};
+use crate::topic::{Memo, Row, Topic};
 
 impl Call<'_> {
     pub(super) async fn kv(&self) -> Outcome {
@@ -39,6 +39,9 @@ impl Call<'_> {
         let reading = self.topic_if(&Topic::Key(key), options, |data| !data.rows.is_empty()).await?;
         let Some(Row::Key(entry)) = reading.data.rows.first() else { return Ok(absent(&reading, options)) };
         if !self.query().has("raw") {
+            if self.is_plain() {
+                return Ok(shared(Memo::Plain, &reading, options, Detail::Plain));
+            }
             return self.read_json(&[KvView::new(entry)], &reading, options, Detail::Plain);
         }
         // A value must not become a page of this origin.
@@ -51,6 +54,9 @@ impl Call<'_> {
 
     async fn kv_tree(&self, prefix: &str, options: &ReadOptions) -> Outcome {
         let reading = self.keys(prefix, options).await?;
+        if self.is_plain() && !reading.data.rows.is_empty() {
+            return Ok(shared(Memo::Plain, &reading, options, Detail::Plain));
+        }
         let (seen, hidden): (Vec<_>, Vec<_>) =
             entries(&reading.data).partition(|entry| self.sees_key(&entry.value.key));
         if seen.is_empty() {

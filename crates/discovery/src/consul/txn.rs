@@ -56,34 +56,51 @@ struct ReadPart {
     results_filtered: bool,
 }
 
-const READ: ReadPart = ReadPart {
-    index: 1,
-    last_contact: 0,
-    known_leader: true,
-    consistency_level: "",
-    not_modified: false,
-    backend: 0,
-    results_filtered: false,
-};
+/// Which of Consul's paths a transaction took: the answer's shape tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Path {
+    /// Something was to be written.
+    Write,
+    /// It only reads, and was decided.
+    Read,
+    /// It only reads, and was refused before anybody decided.
+    Refused,
+}
+
+impl Path {
+    fn part(self) -> Option<ReadPart> {
+        let decided = self == Self::Read;
+        (self != Self::Write).then_some(ReadPart {
+            index: decided.into(),
+            last_contact: 0,
+            known_leader: decided,
+            consistency_level: "",
+            not_modified: false,
+            backend: 0,
+            results_filtered: false,
+        })
+    }
+}
 
 impl Call<'_> {
     pub(super) async fn txn(&self) -> Outcome {
         let mut ops = match decode::txn(self.txn_body()?)? {
             Ok(ops) => ops,
-            Err(errors) => return self.conflict(&errors, false),
+            Err(errors) => return self.conflict(&errors, Path::Write),
         };
         let reads_only = !ops.iter().any(writes);
         if reads_only {
             ReadOptions::parse(self.request)?;
         }
         self.datacenter()?;
-        let denied: Vec<TxnError> = ops
-            .iter()
-            .enumerate()
-            .filter_map(|(op, one)| Some(TxnError { op, what: self.may(one).err()?.text }))
-            .collect();
+        let mut denied = Vec::new();
+        for (op, one) in ops.iter().enumerate() {
+            if let Err(failure) = self.vet_operation(one).await {
+                denied.push(TxnError { op, what: failure.text });
+            }
+        }
         if !denied.is_empty() {
-            return self.conflict(&denied, reads_only);
+            return self.conflict(&denied, if reads_only { Path::Refused } else { Path::Write });
         }
         for op in &mut ops {
             match op {
@@ -95,13 +112,14 @@ impl Call<'_> {
                 TxnOp::Kv(_) | TxnOp::Service(..) => {}
             }
         }
+        let path = if reads_only { Path::Read } else { Path::Write };
         match self.write(Command::Txn(ops)).await?.outcome {
             Written::Txn(Ok(results)) => {
-                let results = Some(results.iter().map(shown).collect());
-                let reply = Reply { results, errors: None, read: reads_only.then_some(READ) };
-                Ok(told(self.json(&reply)?, reads_only))
+                let results = Some(results.iter().filter(|result| self.may_see(result)).map(shown).collect());
+                let reply = Reply { results, errors: None, read: path.part() };
+                Ok(told(self.json(&reply)?, path))
             }
-            Written::Txn(Err(errors)) => self.conflict(&errors, reads_only),
+            Written::Txn(Err(errors)) => self.conflict(&errors, path),
             _ => Err(Failure::failed("the registry answered something else")),
         }
     }
@@ -115,37 +133,28 @@ impl Call<'_> {
         })
     }
 
-    fn may(&self, op: &TxnOp) -> Result<(), Failure> {
-        let access = &self.access;
-        let level = |verb: CatalogVerb| if verb == CatalogVerb::Get { Policy::Read } else { Policy::Write };
-        Ok(match op {
-            TxnOp::Kv(kv) if matches!(kv.verb, KvVerb::GetTree | KvVerb::DeleteTree) => {
-                access.require_tree(Resource::Key, &kv.key, if writes(op) { Policy::Write } else { Policy::Read })
-            }
-            TxnOp::Kv(kv) => {
-                access.require(Resource::Key, &kv.key, if writes(op) { Policy::Write } else { Policy::Read })
-            }
-            TxnOp::Node(verb, node, _) => access.require(Resource::Node, &node.name, level(*verb)),
-            TxnOp::Service(verb, _, service, _) => access.require(Resource::Service, &service.name, level(*verb)),
-            TxnOp::Check(verb, node, check, _) if check.service_name.is_empty() => {
-                access.require(Resource::Node, node, level(*verb))
-            }
-            TxnOp::Check(verb, _, check, _) => access.require(Resource::Service, &check.service_name, level(*verb)),
-        }?)
+    /// Whether the token may see a result.
+    fn may_see(&self, result: &TxnResult) -> bool {
+        match result {
+            TxnResult::Kv(entry) => self.access.allows(Resource::Key, &entry.value.key, Policy::Read),
+            TxnResult::Node(node) => self.access.allows(Resource::Node, &node.value.name, Policy::Read),
+            TxnResult::Service(service) => self.access.allows(Resource::Service, &service.value.name, Policy::Read),
+            TxnResult::Check(node, check) => self.sees_check(node, &check.value.service_name),
+        }
     }
 
-    fn conflict(&self, errors: &[TxnError], reads_only: bool) -> Outcome {
+    fn conflict(&self, errors: &[TxnError], path: Path) -> Outcome {
         let errors = errors.iter().map(|error| ErrorView { op_index: error.op, what: &error.what }).collect();
-        let reply = Reply { results: None, errors: Some(errors), read: reads_only.then_some(READ) };
+        let reply = Reply { results: None, errors: Some(errors), read: path.part() };
         let answer = Answer::typed(StatusCode::CONFLICT, "application/json; charset=utf-8", self.rendered(&reply)?);
-        Ok(told(answer, reads_only))
+        Ok(told(answer, path))
     }
 }
 
-/// Reads say that somebody decided.
-fn told(mut answer: Answer, reads_only: bool) -> Answer {
-    if reads_only {
-        put_leader(&mut answer.headers);
+/// Reads say whether somebody decided.
+fn told(mut answer: Answer, path: Path) -> Answer {
+    if path != Path::Write {
+        put_leader(&mut answer.headers, path == Path::Read);
     }
     answer
 }

@@ -99,6 +99,9 @@ fn upper_digit(half: u8) -> char {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{prop_assert_eq, proptest};
+
     use super::*;
 
     #[test]
@@ -112,6 +115,17 @@ mod tests {
             assert_eq!(Query::parse(broken), None, "{broken}");
         }
         assert!(Query::parse("").unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_and_what_is_written_reads_the_same(text in ".{0,40}", pairs in vec((".{1,8}", ".{0,8}"), 0..4)) {
+            let _ = (Query::parse(&text), percent_decoded(&text));
+            let mut pairs = pairs;
+            pairs.sort_by(|a, b| a.0.cmp(&b.0));
+            let query = Query { pairs };
+            prop_assert_eq!(Query::parse(&query.encoded()), Some(query));
+        }
     }
 
     #[test]

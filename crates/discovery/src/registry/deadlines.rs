@@ -38,11 +38,6 @@ impl Deadlines {
         }
     }
 
-    /// Whether there is such a deadline.
-    pub fn is_armed(&self, due: &Due) -> bool {
-        self.by_due.contains_key(due)
-    }
-
     /// The next deadline.
     pub fn next(&self) -> Option<Duration> {
         self.by_time.first().map(|(at, _)| *at)
@@ -57,16 +52,6 @@ impl Deadlines {
         let (_, due) = self.by_time.pop_first()?;
         self.by_due.remove(&due);
         Some(due)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.by_due.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.by_due.is_empty()
     }
 }
 
@@ -84,11 +69,10 @@ mod tests {
         deadlines.arm(due("c"), at(3));
         deadlines.arm(due("a"), at(4));
         deadlines.disarm(&due("b"));
-        assert_eq!((deadlines.next(), deadlines.len()), (Some(at(3)), 2));
+        assert_eq!(deadlines.next(), Some(at(3)));
         assert_eq!(deadlines.pop(at(2)), None);
         assert_eq!(deadlines.pop(at(9)), Some(due("c")));
-        assert!(!deadlines.is_armed(&due("c")));
         assert_eq!(deadlines.pop(at(9)), Some(due("a")));
-        assert!(deadlines.is_empty());
+        assert_eq!((deadlines.next(), deadlines.by_due.len()), (None, 0));
     }
 }

@@ -31,11 +31,6 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         self.things.is_empty()
     }
-
-    /// How many things it changes.
-    pub fn len(&self) -> usize {
-        self.things.len()
-    }
 }
 
 pub(super) struct Draft<'a> {

@@ -105,11 +105,9 @@ impl Bench {
 
 fn instance_text(row: &Row) -> String {
     let Row::Instance(it) = row else { panic!("not an instance: {row:?}") };
-    let mut text = format!("{}/{}[{}]", it.node.value.name, it.service.value.id, it.service.value.tags.join(","));
-    for check in &it.checks {
-        text += &format!(" {}={}", check.value.id, check.value.status);
-    }
-    text
+    let checks = it.checks.iter().map(|check| format!(" {}={}", check.value.id, check.value.status));
+    let checks: String = checks.collect();
+    format!("{}/{}[{}]{checks}", it.node.value.name, it.service.value.id, it.service.value.tags.join(","))
 }
 
 /// A result in short.

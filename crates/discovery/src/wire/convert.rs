@@ -293,10 +293,10 @@ pub fn check_item(update: wire::HealthUpdate) -> Result<Item, String> {
 pub fn delta(json: &[u8]) -> Result<Delta, String> {
     let delta: Delta = serde_json::from_slice(json).map_err(|error| format!("this is no delta: {error}"))?;
     let keys: Vec<RowKey> = delta.changed.iter().map(Row::key).collect();
-    match keys.is_sorted_by(|a, b| a < b) && delta.removed.is_sorted() {
-        true => Ok(delta),
-        false => Err("a delta whose rows are out of order".to_owned()),
+    if keys.is_sorted_by(|a, b| a < b) && delta.removed.is_sorted() {
+        return Ok(delta);
     }
+    Err("a delta whose rows are out of order".to_owned())
 }
 
 /// The message, compressed if that is worth it.

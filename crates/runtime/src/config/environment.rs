@@ -10,6 +10,12 @@ use super::leaves::{Leaves, Path};
 const PREFIX: &str = "THANE_";
 /// Names the configuration file; read before any layer exists.
 pub const FILE_VARIABLE: &str = "THANE_CONFIG";
+/// Where commands find the discovery API; no setting of a process.
+pub const DISCOVERY_VARIABLE: &str = "THANE_DISCOVERY";
+/// What they show it; no setting either.
+pub const DISCOVERY_TOKEN_VARIABLE: &str = "THANE_DISCOVERY_TOKEN";
+/// Variables that are ours and set no value.
+const OTHERS: [&str; 3] = [FILE_VARIABLE, DISCOVERY_VARIABLE, DISCOVERY_TOKEN_VARIABLE];
 
 /// What the environment sets.
 pub(super) struct Found {
@@ -40,7 +46,7 @@ pub(super) fn select(known: &Leaves, variables: impl IntoIterator<Item = (String
         known.iter().map(|(path, leaf)| (variable_name(path), (path, &leaf.value))).collect();
     let mut found = Found { leaves: Leaves::default(), unknown: Vec::new() };
     for (name, text) in variables {
-        if !name.starts_with(PREFIX) || text.is_empty() || name == FILE_VARIABLE {
+        if !name.starts_with(PREFIX) || text.is_empty() || OTHERS.contains(&name.as_str()) {
             continue;
         }
         match names.get(&name) {

@@ -13,7 +13,7 @@ use super::{Normaliser, Recording, Sequence, Step, substitute};
 use crate::client::HttpsClient;
 
 /// Headers that clients act on.
-const HEADERS: [&str; 14] = [
+const HEADERS: [&str; 15] = [
     "content-type",
     "allow",
     "location",
@@ -26,6 +26,7 @@ const HEADERS: [&str; 14] = [
     "x-consul-query-backend",
     "x-consul-default-acl-policy",
     "x-consul-reason",
+    "x-consul-results-filtered-by-acls",
     "x-content-type-options",
     "content-security-policy",
 ];
@@ -122,7 +123,9 @@ fn rank_headers(records: &mut [Value], paths: &[String]) {
 /// The indexes of things become their order in the sequence.
 fn rank_fields(records: &mut [Value]) {
     let mut seen = BTreeSet::new();
-    records.iter().for_each(|record| visit(record, &mut |index| seen.extend([index])));
+    for record in records.iter_mut() {
+        visit(record, &mut |index| seen.extend([index]));
+    }
     for record in records {
         rewrite(record, &seen);
     }

@@ -1,5 +1,6 @@
 //! The Kubernetes API that one role works on.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
@@ -23,30 +24,35 @@ pub enum ApiKind {
 }
 
 /// A running API; dropping it ends it.
-pub(super) enum FleetApi {
+pub(crate) enum FleetApi {
     Kubernetes(Box<KubeApiServer>),
     Thane(Box<EmbeddedApi>),
 }
 
 impl FleetApi {
-    /// Starts one and gives it Argo CD's kinds.
+    /// Starts one on loopback and gives it Argo CD's kinds.
     pub(super) async fn start(home: &PeerHome, kind: ApiKind) -> Result<Self> {
+        Self::start_at(home, kind, Ipv4Addr::LOCALHOST).await
+    }
+
+    /// The same at an address where others reach it.
+    pub(crate) async fn start_at(home: &PeerHome, kind: ApiKind, host: Ipv4Addr) -> Result<Self> {
         let api = match kind {
-            ApiKind::Kubernetes => Self::Kubernetes(Box::new(KubeApiServer::start(home, true).await?)),
-            ApiKind::Thane => Self::Thane(Box::new(EmbeddedApi::start().await?)),
+            ApiKind::Kubernetes => Self::Kubernetes(Box::new(KubeApiServer::start_at(home, host, true).await?)),
+            ApiKind::Thane => Self::Thane(Box::new(EmbeddedApi::start_at(host).await?)),
         };
         define(&api.client().await?, &home.definitions("argo-cd")).await?;
         Ok(api)
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
+    pub(crate) fn endpoint(&self) -> &Endpoint {
         match self {
             Self::Kubernetes(server) => server.endpoint(),
             Self::Thane(server) => server.endpoint(),
         }
     }
 
-    pub(super) async fn client(&self) -> Result<kube::Client> {
+    pub(crate) async fn client(&self) -> Result<kube::Client> {
         match self {
             Self::Kubernetes(server) => server.client().await,
             Self::Thane(server) => server.client().await,
@@ -54,7 +60,7 @@ impl FleetApi {
     }
 
     /// Stops it; ours says whether something had failed.
-    pub(super) async fn stop(self) -> Result<()> {
+    pub(crate) async fn stop(self) -> Result<()> {
         match self {
             Self::Kubernetes(_) => Ok(()),
             Self::Thane(server) => server.stop().await,
@@ -63,7 +69,7 @@ impl FleetApi {
 }
 
 /// Applies the definitions of a folder and waits until they are in use.
-async fn define(client: &kube::Client, folder: &Path) -> Result<()> {
+pub(crate) async fn define(client: &kube::Client, folder: &Path) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     for entry in entries {

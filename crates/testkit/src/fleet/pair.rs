@@ -3,16 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::api::{ApiKind, FleetApi, make_namespace};
 use super::program::{Mode, NAMESPACE, Program, Programs, Setting};
 use super::role::{Role, Stop};
 use super::{Side, secrets};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, kubeconfig};
 use crate::peer::{Absence, Guarded, KubeApiServer, PeerHome, free_ports, low_ports};
 
 /// The agent's name, which is also its namespace on the hub.
@@ -180,27 +177,5 @@ pub(super) fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Gua
 
 /// One kubeconfig for both APIs, as people who administer both have it.
 pub(super) fn two_contexts(hub: &Endpoint, spoke: &Endpoint) -> Result<String> {
-    let (mut clusters, mut users, mut contexts) = (Vec::new(), Vec::new(), Vec::<Value>::new());
-    for (name, endpoint) in [("hub", hub), ("spoke", spoke)] {
-        let client = endpoint.client.as_ref().context("both sides have an administrator")?;
-        clusters.push(json!({"name": name, "cluster": {
-            "server": format!("https://{}", endpoint.address),
-            "certificate-authority-data": STANDARD.encode(&endpoint.ca),
-        }}));
-        users.push(json!({"name": name, "user": {
-            "client-certificate-data": STANDARD.encode(&client.certificate),
-            "client-key-data": STANDARD.encode(&client.key),
-        }}));
-        contexts.push(json!({"name": name, "context": {"cluster": name, "user": name, "namespace": NAMESPACE}}));
-    }
-    let tree = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "hub",
-        "clusters": clusters,
-        "users": users,
-        "contexts": contexts,
-    });
-    // JSON is YAML.
-    Ok(serde_json::to_string_pretty(&tree)?)
+    kubeconfig(&[("hub", hub), ("spoke", spoke)], NAMESPACE)
 }

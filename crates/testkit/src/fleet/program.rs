@@ -28,7 +28,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn flag(self) -> &'static str {
+    /// As settings and flags call it.
+    pub fn flag(self) -> &'static str {
         match self {
             Self::Managed => "managed",
             Self::Autonomous => "autonomous",
@@ -58,6 +59,11 @@ impl Programs {
     /// Whether a program is there; if not, what a test should do about it.
     pub fn require(&self, program: Program) -> Result<(), Absence> {
         self.path(program).map(|_| ()).map_err(|error| Absence::because(error.to_string()))
+    }
+
+    /// Our own program; if it is not built, what a test should do about it.
+    pub fn thane(&self) -> Result<&Path, Absence> {
+        self.path(Program::Thane).map_err(|error| Absence::because(error.to_string()))
     }
 
     pub(super) fn path(&self, program: Program) -> Result<&Path> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::program::NAMESPACE;
 
-/// The longest anything may take to come true.
+/// The longest anything may take to come true, unless a side says otherwise.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The hub's or the spoke's API.
@@ -20,11 +20,19 @@ pub struct Side {
     name: &'static str,
     client: kube::Client,
     applications: String,
+    patience: Duration,
 }
 
 impl Side {
-    pub(super) fn new(name: &'static str, client: kube::Client, applications: &str) -> Self {
-        Self { name, client, applications: applications.to_owned() }
+    /// A side whose Applications are in the namespace `applications`.
+    pub fn new(name: &'static str, client: kube::Client, applications: &str) -> Self {
+        Self { name, client, applications: applications.to_owned(), patience: PATIENCE }
+    }
+
+    /// The same with another bound on how long anything may take to come true.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The Applications of the agent.
@@ -47,9 +55,10 @@ impl Side {
         self.client.clone()
     }
 
-    fn objects(&self, resource: &ApiResource, namespace: &str) -> Objects {
+    /// The objects of any kind in a namespace.
+    pub fn objects(&self, resource: &ApiResource, namespace: &str) -> Objects {
         let api = Api::namespaced_with(self.client.clone(), namespace, resource);
-        Objects { side: self.name, kind: resource.kind.clone(), api }
+        Objects { side: self.name, kind: resource.kind.clone(), api, patience: self.patience }
     }
 }
 
@@ -63,6 +72,7 @@ pub struct Objects {
     side: &'static str,
     kind: String,
     api: Api<DynamicObject>,
+    patience: Duration,
 }
 
 impl Objects {
@@ -95,7 +105,7 @@ impl Objects {
     /// Waits until the object is there and as wanted.
     pub async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let condition = |object: Option<&DynamicObject>| object.is_some_and(|it| value(it).is_ok_and(|it| wanted(&it)));
-        match tokio::time::timeout(PATIENCE, await_condition(self.api.clone(), name, condition)).await {
+        match tokio::time::timeout(self.patience, await_condition(self.api.clone(), name, condition)).await {
             Ok(found) => value(&found?.context("the condition wants an object")?),
             Err(_) => Err(self.disappointed(name, what).await),
         }
@@ -104,7 +114,7 @@ impl Objects {
     /// Waits until the object is not there.
     pub async fn until_gone(&self, name: &str) -> Result<()> {
         let condition = |object: Option<&DynamicObject>| object.is_none();
-        match tokio::time::timeout(PATIENCE, await_condition(self.api.clone(), name, condition)).await {
+        match tokio::time::timeout(self.patience, await_condition(self.api.clone(), name, condition)).await {
             Ok(gone) => gone.map(|_| ()).map_err(Into::into),
             Err(_) => Err(self.disappointed(name, "gone").await),
         }
@@ -135,7 +145,7 @@ impl Objects {
             Ok(None) => "it is not there".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        anyhow!("{} is not {what} within {PATIENCE:?}: {found}", self.label(name))
+        anyhow!("{} is not {what} within {:?}: {found}", self.label(name), self.patience)
     }
 
     fn label(&self, name: &str) -> String {

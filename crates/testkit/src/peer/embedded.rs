@@ -30,8 +30,14 @@ pub struct EmbeddedApi {
 impl EmbeddedApi {
     /// Starts one that is set up as [`super::KubeApiServer`] is: the same addresses for Services, anonymous requests let in.
     pub async fn start() -> Result<Self> {
+        Self::start_at(Ipv4Addr::LOCALHOST).await
+    }
+
+    /// The same at an address where pods of a [`super::Node`] reach it.
+    pub async fn start_at(host: Ipv4Addr) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-embedded-").tempdir()?;
-        let mut config = Config::new(folder.path().join("api"), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let mut config = Config::new(folder.path().join("api"), SocketAddr::from((host, 0)));
+        config.names = vec![host.to_string()];
         config.anonymous = true;
         config.options.service_range = "10.98.0.0/24".parse().context("a constant range")?;
         let (tasks, supervisor) = Tasks::root("testkit");

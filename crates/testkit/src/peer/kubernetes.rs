@@ -1,5 +1,6 @@
 //! A real Kubernetes API: etcd, kube-apiserver and, if asked for, the controller manager.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ pub struct KubeApiServer {
     controllers: Option<Guarded>,
     server: Guarded,
     etcd: Guarded,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl KubeApiServer {
@@ -40,18 +41,23 @@ impl KubeApiServer {
 
     /// Starts etcd and kube-apiserver, with `controllers` also the controller manager, and waits until they answer.
     pub async fn start(home: &PeerHome, controllers: bool) -> Result<Self> {
+        Self::start_at(home, Ipv4Addr::LOCALHOST, controllers).await
+    }
+
+    /// The same at an address where pods of a [`super::Node`] reach it.
+    pub async fn start_at(home: &PeerHome, host: Ipv4Addr, controllers: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-peer-").tempdir()?;
         let root = folder.path();
         let pki = ClusterPki::create(root)?;
         let [port, etcd_port, etcd_peer_port] = free_ports()?;
         let endpoint =
-            Endpoint { address: format!("127.0.0.1:{port}"), ca: pki.ca.clone(), client: Some(pki.admin.clone()) };
+            Endpoint { address: format!("{host}:{port}"), ca: pki.ca.clone(), client: Some(pki.admin.clone()) };
         let kubeconfig = root.join("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&endpoint.address, root))?;
 
         let started = Instant::now();
         let mut etcd = launch(home, "etcd", &etcd_arguments(root, etcd_port, etcd_peer_port), root)?;
-        let mut server = launch(home, "kube-apiserver", &server_arguments(root, port, etcd_port), root)?;
+        let mut server = launch(home, "kube-apiserver", &server_arguments(root, host, port, etcd_port), root)?;
         let client = HttpsClient::new(&endpoint)?;
         let mut parts = [&mut etcd, &mut server];
         wait_for(&client, "/readyz", &mut parts, root).await?;
@@ -65,12 +71,17 @@ impl KubeApiServer {
             wait_for(&client, account, &mut [&mut process], root).await?;
             controller = Some(process);
         }
-        Ok(Self { endpoint, kubeconfig, ready_after, controllers: controller, server, etcd, _folder: folder })
+        Ok(Self { endpoint, kubeconfig, ready_after, controllers: controller, server, etcd, folder })
     }
 
     /// Address, authority and administrator's certificate.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Where its certificates are.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// A kubeconfig for the administrator, valid as long as the server runs.
@@ -147,15 +158,21 @@ fn etcd_arguments(root: &Path, port: u16, peer_port: u16) -> Vec<String> {
     ])
 }
 
-fn server_arguments(root: &Path, port: u16, etcd_port: u16) -> Vec<String> {
+fn server_arguments(root: &Path, host: Ipv4Addr, port: u16, etcd_port: u16) -> Vec<String> {
     let file = |name: &str| root.join(name).display().to_string();
+    // Loopback cannot be the endpoint of the Service `kubernetes`.
+    let endpoint = if host.is_loopback() { "none" } else { "lease" };
     arguments(&[
         ("etcd-servers", format!("http://127.0.0.1:{etcd_port}")),
-        ("bind-address", "127.0.0.1".to_owned()),
+        ("bind-address", host.to_string()),
         ("secure-port", port.to_string()),
         // Works on a machine that has loopback only.
-        ("advertise-address", "127.0.0.1".to_owned()),
-        ("endpoint-reconciler-type", "none".to_owned()),
+        ("advertise-address", host.to_string()),
+        ("endpoint-reconciler-type", endpoint.to_owned()),
+        ("kubelet-preferred-address-types", "InternalIP".to_owned()),
+        ("kubelet-certificate-authority", file("ca.crt")),
+        ("kubelet-client-certificate", file("admin.crt")),
+        ("kubelet-client-key", file("admin.key")),
         ("service-cluster-ip-range", "10.98.0.0/24".to_owned()),
         ("authorization-mode", "RBAC".to_owned()),
         ("allow-privileged", "true".to_owned()),

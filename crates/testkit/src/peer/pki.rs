@@ -10,7 +10,11 @@ use rcgen::{
 
 use crate::endpoint::ClientIdentity;
 
-/// Authority, server certificate, administrator and service-account key of one cluster.
+/// Where the machine is for pods, and where their node is.
+const NODE_SIDE: &str = "10.99.0.1";
+const NODE: &str = "10.99.0.2";
+
+/// Authority, server certificate, administrator, kubelet and service-account key of one cluster.
 pub(super) struct ClusterPki {
     pub(super) ca: String,
     pub(super) admin: ClientIdentity,
@@ -26,7 +30,7 @@ impl ClusterPki {
         let ca = params.self_signed(&ca_key)?.pem();
         let issuer = Issuer::new(params, ca_key);
 
-        let names = ["127.0.0.1", "10.98.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
+        let names = ["127.0.0.1", NODE_SIDE, "10.98.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
         let server = issue(
             &issuer,
             subject(CertificateParams::new(names)?, "kube-apiserver", None),
@@ -35,6 +39,9 @@ impl ClusterPki {
         let admin = subject(CertificateParams::default(), "admin", Some("system:masters"));
         let admin = issue(&issuer, admin, ExtendedKeyUsagePurpose::ClientAuth)?;
 
+        let kubelet = subject(CertificateParams::new([NODE.to_owned()])?, "system:node:node", Some("system:nodes"));
+        let kubelet = issue(&issuer, kubelet, ExtendedKeyUsagePurpose::ServerAuth)?;
+
         let accounts = KeyPair::generate()?;
         for (name, text) in [
             ("ca.crt", &ca),
@@ -42,6 +49,8 @@ impl ClusterPki {
             ("server.key", &server.key),
             ("admin.crt", &admin.certificate),
             ("admin.key", &admin.key),
+            ("kubelet.crt", &kubelet.certificate),
+            ("kubelet.key", &kubelet.key),
             ("sa.key", &accounts.serialize_pem()),
             ("sa.pub", &accounts.public_key_pem()),
         ] {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use tempfile::TempDir;
@@ -60,6 +60,14 @@ impl Thane {
     /// The kubeconfig that `up` wrote.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// An address that `up` published, such as `discovery` or `dns`, without its scheme.
+    pub fn published(&self, name: &str) -> Result<String> {
+        let file = self.kubeconfig.with_file_name("endpoints.json");
+        let endpoints: serde_json::Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+        let url = endpoints[name].as_str().with_context(|| format!("{} has no {name}", file.display()))?;
+        Ok(url.split_once("://").map_or(url, |(_, address)| address).to_owned())
     }
 
     /// From the start of the program to a ready API.

@@ -43,11 +43,15 @@ async fn start(
     let agent = &settings.value.agent;
     let mode: Mode = word("agent.mode", &agent.mode)?;
     let mut ground = Ground::open(&settings.value, agent.health_port, tasks).await?;
+    if !agent.fleet {
+        return alone(settings, levels, ground).await;
+    }
     let (client, context) = connection.open().await?;
     let namespace = namespace(&agent.namespace, context)?;
     let wanted = way(agent, mode, &namespace)?;
     let secrets = ground.tasks.child("secrets");
     let (tls, name) = tls(agent, &namespace, &client, &secrets).await?;
+    super::discovery::agent(agent, Some(&name), Some(tls.clone()), &mut ground).await?;
     let config = config(agent, mode, &namespace, name)?;
     let dialer = Dialer::new(wanted, Arc::clone(&ground.network), Some(tls), Arc::clone(&ground.clock));
     dialer.metrics().register(ground.registry.sub_registry_with_prefix(PREFIX));
@@ -72,6 +76,28 @@ async fn start(
         drop(handle);
     });
     tracing::info!(hub = agent.server, port = agent.server_port, %mode, namespace, "the agent runs");
+    Ok(())
+}
+
+/// An agent of a plain machine: services, health and keys, and no Kubernetes.
+async fn alone(settings: &Loaded<Settings>, levels: LogLevels, mut ground: Ground) -> Result<(), Failure> {
+    let agent = &settings.value.agent;
+    if agent.discovery.data.is_none() {
+        let failure = Failure::new(code::CONFIG_INVALID, "an agent without a fleet and without discovery does nothing");
+        return Err(failure.with_hint("give a folder with --discovery-data"));
+    }
+    let files = [&agent.tls.cert, &agent.tls.key, &agent.tls.ca];
+    let tls = match files.map(Option::as_deref) {
+        [Some(cert), Some(key), Some(ca)] => {
+            let identity =
+                thane_runtime::pki::Identity { cert_pem: pki::store::read(cert)?, key_pem: pki::store::read(key)? };
+            let options = ClientOptions { versions: agent.tls.min_version.into(), protocols: vec!["h2"] };
+            Some(ClientTls::from_pem(&pki::store::read(ca)?, Some(&identity), &options)?)
+        }
+        _ => None,
+    };
+    super::discovery::agent(agent, None, tls, &mut ground).await?;
+    ground.serve(settings, levels);
     Ok(())
 }
 

@@ -54,6 +54,7 @@ async fn start(
     block(&gate, &namespace, &client, &secrets).await?;
     let listener = bind(&ground.network, listen_address(&hub.listen_host, hub.listen_port)?, "--listen-port").await?;
     let address = listener.local_addr();
+    let guests = super::discovery::registry(&hub.discovery, &mut ground).await?;
     let parts = Parts {
         client,
         listener,
@@ -62,7 +63,7 @@ async fn start(
         clock: Arc::clone(&ground.clock),
         live: Arc::new(thane_link::NoLive),
         streams: Arc::new(transport::NoLive),
-        guests: None,
+        guests,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("hub");

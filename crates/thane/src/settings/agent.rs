@@ -8,12 +8,14 @@ use thane_agent::connection;
 use thane_runtime::config::units::{ByteSize, Span};
 use thane_sync::mapping::Mode;
 
+use super::discovery::AgentDiscovery;
 use super::hub::{Placement, TlsVersion};
 use super::link::LinkSettings;
 
 /// `thane agent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct AgentSettings {
     /// Who decides: `managed` for the hub, `autonomous` for the cluster.
     pub(crate) mode: String,
@@ -63,6 +65,10 @@ pub(crate) struct AgentSettings {
     pub(crate) message_bytes_max: ByteSize,
     /// The connection.
     pub(crate) link: LinkSettings,
+    /// Whether the cluster's Applications are kept in step; an agent of a plain machine has none.
+    pub(crate) fleet: bool,
+    /// Services, health and keys.
+    pub(crate) discovery: AgentDiscovery,
     /// Writes to the API at once.
     pub(crate) writes_max: usize,
     /// How long one write may take.
@@ -101,6 +107,8 @@ impl Default for AgentSettings {
             backoff_max: Span(connection.backoff_max),
             message_bytes_max: ByteSize(u64::try_from(connection.message_bytes_max).unwrap_or(u64::MAX)),
             link: LinkSettings::default(),
+            fleet: true,
+            discovery: AgentDiscovery::default(),
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),
             health_port: 0,

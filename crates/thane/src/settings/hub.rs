@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thane_hub::transport;
 use thane_runtime::config::units::{ByteSize, Span};
 
+use super::discovery::HubDiscovery;
 use super::link::LinkSettings;
 
 /// How the hub finds the agent of an Application.
@@ -97,6 +98,8 @@ pub(crate) struct HubSettings {
     pub(crate) jwt: JwtSettings,
     /// Each connection.
     pub(crate) link: LinkSettings,
+    /// Services, health and keys.
+    pub(crate) discovery: HubDiscovery,
     /// Writes to the API at once, for all agents together.
     pub(crate) writes_max: usize,
     /// How long one write may take.
@@ -136,6 +139,7 @@ impl Default for HubSettings {
             tls: HubTls::default(),
             jwt: JwtSettings::default(),
             link: LinkSettings::default(),
+            discovery: HubDiscovery::default(),
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),
             connections_max: transport.connections_max,

@@ -2,6 +2,7 @@
 
 mod material;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use thane_api::event::Mode;
 use thane_apiserver::embedded::Embedded;
 use thane_hub::gate::{self, Gate, Method, Tokens};
 use thane_hub::registration::Registration;
+use thane_hub::transport::Guests;
 use thane_link::NoLive;
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
@@ -25,7 +27,7 @@ use super::directory::Directory;
 use super::{HUB, install};
 use crate::failure::Failure;
 use crate::settings::UpSettings;
-use material::Material;
+pub(super) use material::Material;
 
 /// The namespace of Argo CD on hub and clusters.
 const NAMESPACE: &str = "argocd";
@@ -44,14 +46,15 @@ pub(super) struct Place<'a> {
     pub(super) tasks: &'a Tasks,
 }
 
-/// Starts the hub role and one agent for each cluster; where agents call.
+/// Starts the hub role and one agent for each cluster; where agents call, and what they prove themselves with.
 pub(super) async fn start(
     up: &UpSettings,
     place: &Place<'_>,
     names: &[String],
     apis: &[Embedded],
+    guests: Guests,
     registry: &mut Registry,
-) -> Result<String, Failure> {
+) -> Result<(SocketAddr, Material), Failure> {
     let listener = place.network.bind(super::listen(up.hub_address, up.ephemeral_ports)).await?;
     let address = listener.local_addr();
     let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
@@ -69,7 +72,7 @@ pub(super) async fn start(
     }
     install::grant(&client, HUB_RIGHTS).await?;
     let client = install::entitled(&apis[0].server, "thane-hub").await?;
-    start_hub(place, client, listener, &material, registry).await?;
+    start_hub(place, client, listener, &material, guests, registry).await?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();
         let mode = if autonomous { Mode::Autonomous } else { Mode::Managed };
@@ -83,7 +86,7 @@ pub(super) async fn start(
         let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
         start_agent(place, agent, mode, client, dialer, registry);
     }
-    Ok(format!("https://{address}"))
+    Ok((address, material))
 }
 
 async fn start_hub(
@@ -91,6 +94,7 @@ async fn start_hub(
     client: Client,
     listener: Box<dyn Listener>,
     material: &Material,
+    guests: Guests,
     registry: &mut Registry,
 ) -> Result<(), Failure> {
     let options =
@@ -128,7 +132,7 @@ async fn start_hub(
         clock: Arc::clone(place.clock),
         live: Arc::new(NoLive),
         streams: Arc::new(thane_hub::transport::NoLive),
-        guests: None,
+        guests: Some(guests),
         salt: uuid::Uuid::new_v4().to_string(),
     };
     thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;

@@ -64,10 +64,10 @@ pub(super) async fn grant(client: &Client, rights: &str) -> Result<(), Failure> 
             namespace => format!("namespaces/{namespace}/"),
         };
         let path = format!("/{group}/{within}{resource}/{name}?fieldManager=thane&force=true");
-        let patch = http::Request::patch(&path)
+        let apply = http::Request::patch(&path)
             .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
             .body(object.to_string().into_bytes());
-        let applied = client.request::<Value>(request(patch)?).await;
+        let applied = client.request::<Value>(request(apply)?).await;
         applied.map_err(|error| Failure::from(error).about(&path))?;
     }
     Ok(())

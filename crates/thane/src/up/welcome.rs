@@ -7,12 +7,16 @@ use std::path::Path;
 use owo_colors::OwoColorize;
 
 /// Where to find what runs and what to do first; colours are taken out where nobody can see them.
-pub(super) fn welcome(servers: &[(&str, String)], endpoints: &BTreeMap<&str, String>, data: &Path) -> String {
+pub(super) fn welcome(servers: &[(&str, String)], endpoints: &BTreeMap<String, String>, data: &Path) -> String {
     let mut text = format!("{}\n\n", "thane is up".green().bold());
     let metrics = format!("{}/metrics", endpoints["metrics"].trim_end_matches('/'));
     let rows = servers.iter().map(|(name, url)| (*name, url.clone(), "Kubernetes API"));
     let rows: Vec<_> = rows
         .chain(endpoints.get("hub").map(|hub| ("agents", hub.clone(), "where agents call")))
+        .chain(
+            endpoints.get("discovery").map(|api| ("discovery", api.clone(), "Consul's API; asks for no credentials")),
+        )
+        .chain(endpoints.get("dns").map(|dns| ("dns", dns.clone(), "names of services")))
         .chain([("metrics", metrics, "health and metrics"), ("data", data.display().to_string(), "kept when it stops")])
         .collect();
     let width = |of: &dyn Fn(&(&str, String, &str)) -> usize| rows.iter().map(of).max().unwrap_or_default();
@@ -54,10 +58,13 @@ mod tests {
     fn it_says_where_everything_is_and_what_to_do_next() {
         let servers =
             [("hub", "https://127.0.0.1:6443".to_owned()), ("cluster-1", "https://127.0.0.1:6444".to_owned())];
-        let endpoints = BTreeMap::from([
-            ("hub", "https://127.0.0.1:8443".to_owned()),
-            ("metrics", "http://127.0.0.1:8000".to_owned()),
-        ]);
+        let endpoints = [
+            ("dns", "udp://127.0.0.1:8600"),
+            ("discovery", "http://127.0.0.1:8502"),
+            ("hub", "https://127.0.0.1:8443"),
+            ("metrics", "http://127.0.0.1:8000"),
+        ];
+        let endpoints = endpoints.map(|(name, url)| (name.to_owned(), url.to_owned())).into();
         let text = welcome(&servers, &endpoints, Path::new("my data/.thane"));
         insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
     }

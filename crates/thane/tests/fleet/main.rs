@@ -11,6 +11,7 @@ mod running;
 mod agentctl;
 mod commands;
 mod deploy;
+mod discovery;
 mod doctor;
 mod refusals;
 mod role;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::place::Place;
 
 /// How long anything may take on a machine that does many things at once.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running role, killed when dropped.
 pub(crate) struct Role {
@@ -67,10 +67,17 @@ pub(crate) fn status(port: u16, path: &str) -> String {
     answer(port, path).lines().next().unwrap().to_owned()
 }
 
-/// The whole answer of a role's administrative port.
+/// The whole answer to a GET on loopback.
 pub(crate) fn answer(port: u16, path: &str) -> String {
+    ask(port, "GET", path, "")
+}
+
+/// The whole answer to a request on loopback.
+pub(crate) fn ask(port: u16, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}");
+    write!(stream, "{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer

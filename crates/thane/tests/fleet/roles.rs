@@ -1,19 +1,16 @@
 //! A hub and an agent as two processes, with no more rights than `deploy/` gives them.
 
-use std::time::Duration;
-
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
 use crate::place::Place;
-use crate::role::{Role, answer, free_port, status};
+use crate::role::{PATIENCE, Role, answer, free_port, status};
 use crate::running::Running;
 use crate::{fleet, json, run, succeed};
 
 /// How long anything may take on a machine that does many things at once.
-const PATIENCE: Duration = Duration::from_mins(1);
 const APPLICATION: &str = r"
 apiVersion: argoproj.io/v1alpha1
 kind: Application

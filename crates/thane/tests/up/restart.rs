@@ -29,7 +29,8 @@ async fn everything_promised_is_there_when_it_says_so() {
     let running = Running::start(&place, &["--clusters", "2"]);
     let endpoints = running.endpoints();
     let known: Vec<&String> = endpoints.as_object().unwrap().keys().collect();
-    assert_eq!(known, ["api", "hub", "metrics"], "only what runs has an entry");
+    let wanted = ["api", "discovery", "discovery-cluster-2", "dns", "dns-cluster-2", "hub", "metrics"];
+    assert_eq!(known, wanted, "only what runs has an entry");
 
     for context in ["hub", "cluster-1", "cluster-2"] {
         let client = running.client(context).await;

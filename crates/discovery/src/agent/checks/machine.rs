@@ -59,6 +59,7 @@ pub struct Machine {
     success_before_passing: u32,
     failures_before_warning: u32,
     failures_before_critical: u32,
+    output_max: usize,
     ttl: Option<Duration>,
     deregister_after: Option<Duration>,
     status: Status,
@@ -81,6 +82,7 @@ impl Machine {
             success_before_passing: definition.success_before_passing,
             failures_before_warning: if warning == 0 { critical } else { warning },
             failures_before_critical: critical,
+            output_max: output_max(definition),
             ttl,
             deregister_after: after.filter(|_| is_of_service),
             status,
@@ -109,8 +111,9 @@ impl Machine {
     pub fn step(&mut self, now: Duration, observed: Observation, share: f64) -> Change {
         self.lapses_at = self.ttl.map(|ttl| now + ttl);
         let Some(status) = self.judge(observed.status) else { return Change::Nothing };
-        let output_differs = self.output != observed.output;
-        self.output = observed.output;
+        let output = cut(observed.output, self.output_max);
+        let output_differs = self.output != output;
+        self.output = output;
         if status != self.status {
             self.status = status;
             self.publish_at = None;
@@ -153,9 +156,10 @@ impl Machine {
                 self.status = Status::Critical;
                 self.publish_at = None;
                 let said = std::mem::take(&mut self.output);
-                self.output = match said.is_empty() {
-                    true => "TTL expired".to_owned(),
-                    false => capped(format!("TTL expired (last output before timeout follows): {said}")),
+                self.output = if said.is_empty() {
+                    "TTL expired".to_owned()
+                } else {
+                    cut(format!("TTL expired (last output before timeout follows): {said}"), self.output_max)
                 };
                 self.arm(now);
                 return Due::Lapsed;
@@ -178,10 +182,22 @@ impl Machine {
     }
 }
 
+/// How much of an output is kept: what the check says, and never more than the agent allows.
+fn output_max(definition: &CheckDefinition) -> usize {
+    match usize::try_from(definition.output_max_size) {
+        Ok(0) | Err(_) => OUTPUT_MAX,
+        Ok(own) => own.min(OUTPUT_MAX),
+    }
+}
+
 /// The beginning of an output, cut between letters.
-pub fn capped(mut output: String) -> String {
-    if output.len() > OUTPUT_MAX {
-        let end = (0..=OUTPUT_MAX).rev().find(|end| output.is_char_boundary(*end)).unwrap_or(0);
+pub fn capped(output: String) -> String {
+    cut(output, OUTPUT_MAX)
+}
+
+fn cut(mut output: String, most: usize) -> String {
+    if output.len() > most {
+        let end = (0..=most).rev().find(|end| output.is_char_boundary(*end)).unwrap_or(0);
         output.truncate(end);
     }
     output
@@ -263,6 +279,16 @@ mod tests {
         machine.step(at(160), Observation::new(Status::Passing, "3"), 0.0);
         assert_eq!(machine.step(at(161), Observation::new(Status::Critical, "3"), 0.0), Change::Status);
         assert_eq!(machine.due(), None, "the status carried the output along");
+    }
+
+    #[test]
+    fn a_check_may_keep_less_than_the_agent_allows() {
+        for (own, expected) in [(0, OUTPUT_MAX), (5, 5), (100_000, OUTPUT_MAX)] {
+            let definition = CheckDefinition { output_max_size: own, ..CheckDefinition::default() };
+            let mut machine = Machine::new(at(0), &definition, Status::Passing, "", false);
+            machine.step(at(1), Observation::new(Status::Passing, "x".repeat(10_000)), 0.5);
+            assert_eq!(machine.output().len(), expected);
+        }
     }
 
     #[test]

@@ -89,9 +89,8 @@ pub fn admit(check: &Check, is_script_allowed: bool) -> Result<Kind, Refusal> {
         return invalid("FailuresBeforeWarning can't be higher than FailuresBeforeCritical");
     }
     if kind == Kind::Script && !is_script_allowed {
-        return Err(Refusal::Invalid(
-            "Scripts are disabled on this agent; to enable, configure 'enable_script_checks' or \
-             'enable_local_script_checks' to true"
+        return Err(Refusal::Failed(
+            "Scripts are disabled on this agent from remote calls; to enable, configure 'enable_script_checks' to true"
                 .to_owned(),
         ));
     }

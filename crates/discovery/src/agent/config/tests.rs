@@ -102,6 +102,29 @@ fn the_environment_says_where_it_runs() {
     assert!(environment(&[("KONSUL_AGENT_MODE", "cluster")]).unwrap_err().to_string().contains("cluster"));
 }
 
+#[tokio::test]
+async fn a_running_agent_follows_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("agent.yaml");
+    std::fs::write(&path, "agent: {node_name: n}").unwrap();
+    let read = load(&path, &Environment::default()).unwrap();
+    let agent = crate::agent::tests::bed::Spoke::with(read.options, crate::agent::tests::bed::store()).await;
+    let (tasks, _) = thane_runtime::Tasks::root("test");
+    follow(&agent.agent, &path, &tasks).unwrap();
+    std::fs::write(&path, "agent: {node_name: n, health_checks: {check_interval: 7s}}").unwrap();
+    let taken = async {
+        loop {
+            let change = agent.local_change();
+            if agent.check_interval() == Duration::from_secs(7) {
+                return;
+            }
+            change.await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), taken).await.expect("the file was not read again");
+    tasks.shutdown(Duration::from_secs(1)).await;
+}
+
 #[test]
 fn a_file_is_read_again_and_a_bad_one_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use thane_api::AgentName;
 use thane_kv::{MemoryOptions, MemoryStore, Store};
 use thane_runtime::net::{Network, Tcp};
-use thane_runtime::{SystemClock, Tasks};
+use thane_runtime::{Clock, SharedClock, SystemClock, Tasks};
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -24,31 +24,46 @@ use crate::wire;
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn store() -> Arc<dyn Store> {
+/// A clock that goes as the test's does, which may be faster than the machine's.
+struct Paced {
+    started: tokio::time::Instant,
+}
+
+impl Clock for Paced {
+    fn now(&self) -> jiff::Timestamp {
+        SystemClock::new().now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+pub(crate) fn store() -> Arc<dyn Store> {
     MemoryStore::new(MemoryOptions::default())
 }
 
 /// A hub.
-pub(super) struct Hub {
-    pub(super) registry: Arc<Registry>,
-    pub(super) metrics: wire::Metrics,
-    pub(super) store: Arc<dyn Store>,
+pub(crate) struct Hub {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) metrics: wire::Metrics,
+    pub(crate) store: Arc<dyn Store>,
     tasks: Tasks,
     routes: Routes,
 }
 
 /// Where one agent comes in; whoever comes in here is that agent.
-pub(super) struct Door {
-    pub(super) address: String,
+pub(crate) struct Door {
+    pub(crate) address: String,
     tasks: Tasks,
 }
 
 impl Hub {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::on(store()).await
     }
 
-    pub(super) async fn on(store: Arc<dyn Store>) -> Self {
+    pub(crate) async fn on(store: Arc<dyn Store>) -> Self {
         let (tasks, _) = Tasks::root("hub");
         let clock = SystemClock::shared();
         let registry =
@@ -58,11 +73,11 @@ impl Hub {
         Self { registry, metrics, store, tasks, routes: Routes::new(service) }
     }
 
-    pub(super) async fn door(&self, agent: &str) -> Door {
+    pub(crate) async fn door(&self, agent: &str) -> Door {
         self.door_at(agent, SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    pub(super) async fn door_at(&self, agent: &str, at: SocketAddr) -> Door {
+    pub(crate) async fn door_at(&self, agent: &str, at: SocketAddr) -> Door {
         let listener = Tcp.bind(at).await.unwrap();
         let address = listener.local_addr().to_string();
         let (tasks, _) = Tasks::root("door");
@@ -93,12 +108,12 @@ impl Hub {
     }
 
     /// Waits until a topic is as expected.
-    pub(super) async fn until(&self, topic: &Topic, expected: impl Fn(&TopicData) -> bool) -> Arc<TopicData> {
+    pub(crate) async fn until(&self, topic: &Topic, expected: impl Fn(&TopicData) -> bool) -> Arc<TopicData> {
         until(self.registry.as_ref(), topic, expected).await
     }
 
     /// Ends as a killed process would.
-    pub(super) async fn stop(self) -> Arc<dyn Store> {
+    pub(crate) async fn stop(self) -> Arc<dyn Store> {
         self.tasks.shutdown(Duration::from_secs(5)).await;
         self.store
     }
@@ -106,16 +121,16 @@ impl Hub {
 
 impl Door {
     /// Cuts off who came in, and lets nobody in any more. Gives back where it was.
-    pub(super) async fn close(self) -> SocketAddr {
+    pub(crate) async fn close(self) -> SocketAddr {
         self.tasks.shutdown(Duration::from_secs(5)).await;
         self.address.parse().unwrap()
     }
 }
 
 /// An agent.
-pub(super) struct Spoke {
-    pub(super) agent: Arc<Agent>,
-    pub(super) store: Arc<dyn Store>,
+pub(crate) struct Spoke {
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) store: Arc<dyn Store>,
     tasks: Tasks,
 }
 
@@ -128,30 +143,30 @@ impl std::ops::Deref for Spoke {
 }
 
 impl Spoke {
-    pub(super) async fn start(name: &str, hubs: &[&Door]) -> Self {
+    pub(crate) async fn start(name: &str, hubs: &[&Door]) -> Self {
         Self::on(name, hubs, store()).await
     }
 
-    pub(super) async fn on(name: &str, hubs: &[&Door], store: Arc<dyn Store>) -> Self {
+    pub(crate) async fn on(name: &str, hubs: &[&Door], store: Arc<dyn Store>) -> Self {
         let hubs: Vec<String> = hubs.iter().map(|door| door.address.clone()).collect();
         let adjustable = Adjustable { hubs, ..Adjustable::default() };
         Self::with(Options { adjustable, is_script_allowed: true, ..Options::new(name) }, store).await
     }
 
-    pub(super) async fn with(options: Options, store: Arc<dyn Store>) -> Self {
+    pub(crate) async fn with(options: Options, store: Arc<dyn Store>) -> Self {
         let (tasks, _) = Tasks::root("agent");
-        let clock = SystemClock::shared();
+        let clock: SharedClock = Arc::new(Paced { started: tokio::time::Instant::now() });
         let agent = Agent::start(options, Arc::clone(&store), Tcp::shared(), None, clock, tasks.clone());
         Self { agent: agent.await.unwrap(), store, tasks }
     }
 
     /// Waits until what it reads is as expected.
-    pub(super) async fn until(&self, topic: &Topic, expected: impl Fn(&TopicData) -> bool) -> Arc<TopicData> {
+    pub(crate) async fn until(&self, topic: &Topic, expected: impl Fn(&TopicData) -> bool) -> Arc<TopicData> {
         until(self.agent.as_ref(), topic, expected).await
     }
 
     /// Waits until the hub has everything.
-    pub(super) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         let waiting = async {
             loop {
                 let change = self.agent.local_change();
@@ -165,13 +180,13 @@ impl Spoke {
     }
 
     /// Ends as a killed process would; what it had on disk stays.
-    pub(super) async fn stop(self) -> Arc<dyn Store> {
+    pub(crate) async fn stop(self) -> Arc<dyn Store> {
         self.tasks.shutdown(Duration::from_secs(5)).await;
         self.store
     }
 }
 
-pub(super) async fn until(
+pub(crate) async fn until(
     backend: &dyn Backend,
     topic: &Topic,
     expected: impl Fn(&TopicData) -> bool,
@@ -187,21 +202,19 @@ pub(super) async fn until(
             }
         }
     };
-    match tokio::time::timeout(PATIENCE, waiting).await {
-        Ok(data) => data,
-        Err(_) => panic!("{topic:?} did not become what was expected"),
-    }
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.unwrap_or_else(|_| panic!("{topic:?} did not become what was expected"))
 }
 
-pub(super) fn service(id: &str, name: &str, port: u16) -> Service {
+pub(crate) fn service(id: &str, name: &str, port: u16) -> Service {
     Service { id: id.to_owned(), name: name.to_owned(), port, ..Service::default() }
 }
 
-pub(super) fn ttl(id: &str) -> Check {
+pub(crate) fn ttl(id: &str) -> Check {
     check(id, CheckDefinition { ttl: Duration::from_mins(10), ..CheckDefinition::default() })
 }
 
-pub(super) fn check(id: &str, definition: CheckDefinition) -> Check {
+pub(crate) fn check(id: &str, definition: CheckDefinition) -> Check {
     Check {
         id: id.to_owned(),
         name: id.to_owned(),
@@ -216,12 +229,12 @@ pub(super) fn check(id: &str, definition: CheckDefinition) -> Check {
     }
 }
 
-pub(super) fn web() -> Topic {
+pub(crate) fn web() -> Topic {
     Topic::Service("web".to_owned())
 }
 
 /// The instances of a topic: node, id, port.
-pub(super) fn instances(data: &TopicData) -> Vec<(String, String, u16)> {
+pub(crate) fn instances(data: &TopicData) -> Vec<(String, String, u16)> {
     let rows = data.rows.iter().filter_map(|row| match row {
         Row::Instance(it) => Some((it.node.value.name.clone(), it.service.value.id.clone(), it.service.value.port)),
         _ => None,
@@ -230,7 +243,7 @@ pub(super) fn instances(data: &TopicData) -> Vec<(String, String, u16)> {
 }
 
 /// The value of a key.
-pub(super) fn value(data: &TopicData) -> Option<String> {
+pub(crate) fn value(data: &TopicData) -> Option<String> {
     data.rows.iter().find_map(|row| match row {
         Row::Key(entry) => Some(String::from_utf8_lossy(&entry.value.value).into_owned()),
         _ => None,

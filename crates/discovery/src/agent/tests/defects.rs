@@ -117,10 +117,11 @@ async fn defect_14_it_starts_without_a_hub_and_forgets_nothing() {
 /// There anybody could call. Here a call of nobody in particular is refused.
 #[tokio::test]
 async fn defect_15_nobody_in_particular_is_refused() {
+    use thane_api::wire::discovery::AgentInfo;
     use thane_api::wire::discovery::agent_sync_server::AgentSync;
     let hub = Hub::start().await;
     let (tasks, _) = thane_runtime::Tasks::root("test");
     let desk = crate::wire::desk(&hub.registry, thane_runtime::SystemClock::shared(), &tasks);
-    let refused = desk.register(tonic::Request::new(Default::default())).await.unwrap_err();
+    let refused = desk.register(tonic::Request::new(AgentInfo::default())).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unauthenticated);
 }

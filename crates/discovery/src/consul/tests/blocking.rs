@@ -86,3 +86,21 @@ async fn events_are_waited_for_by_the_newest_id() {
     assert_eq!(json_of(&answer)[0]["Name"], "deploy");
     assert_ne!(index(&answer), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_same_gets_the_same_bytes() {
+    let server = server().await;
+    let api = &server.api;
+    let (one, two) =
+        ("GET /v1/health/service/web?index=99&wait=1h", "GET /v1/health/service/WEB?index=98&wait=1h&stale");
+    let mut waiting = [Box::pin(ask(api, one, "")), Box::pin(ask(api, two, ""))];
+    assert!(waiting.iter_mut().all(|query| query.now_or_never().is_none()));
+    // Above what both know.
+    for port in 0..120 {
+        register(api, json!({"Node": "a", "Address": "10.0.0.1", "Service": {"Service": "web", "Port": port}})).await;
+    }
+    let [one, two] = waiting;
+    let (one, two) = (one.await, two.await);
+    assert_eq!(json_of(&one)[0]["Service"]["Port"], 119);
+    assert!(std::ptr::eq(one.body(), two.body()), "written once");
+}

@@ -100,7 +100,7 @@ impl<'a> Draft<'a> {
 
     fn item(&mut self, node: &str, item: &Item) -> ItemResult {
         match item {
-            Item::Service(service) => self.put_service(node, service).map(|_| ()),
+            Item::Service(service) => self.put_own_service(node, service),
             Item::NoService(id) => {
                 self.remove_service(node, id);
                 Ok(())

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::node::check_node_id;
 use crate::command::{Deregistration, Refusal, Registration};
 use crate::model::{Check, Indexed, Node, Service, Status};
 use crate::registry::draft::Draft;
@@ -17,6 +18,10 @@ impl Draft<'_> {
         if node.address.is_empty() && !keep_node {
             return Err(Refusal::Failed("Must provide address if SkipNodeUpdate is not set".to_owned()));
         }
+        check_node_id(node)?;
+        if let Some(service) = service {
+            check_service(service)?;
+        }
         let name = node.name.to_lowercase();
         self.check_owner(&name)?;
         let known = self.node(&name).map(|node| node.value.owner.clone());
@@ -28,6 +33,10 @@ impl Draft<'_> {
             self.put_service(&name, service).map_err(|refusal| within("failed inserting service", refusal))?;
         }
         for check in checks {
+            if !check.service_id.is_empty() && self.service(&name, &check.service_id).is_none() {
+                let (service, check) = (&check.service_id, &check.id);
+                return Err(Refusal::Failed(format!("Unknown service ID '{service}' for check ID '{check}'")));
+            }
             let what = format!("failed inserting check on node {:?}", node.name);
             self.put_check(&name, check).map_err(|refusal| within(&what, refusal))?;
         }
@@ -61,31 +70,33 @@ impl Draft<'_> {
     }
 
     pub(super) fn put_service(&mut self, node: &str, service: &Service) -> Result<Indexed<Service>, Refusal> {
+        check_service(service)?;
         let mut service = service.clone();
         if service.id.is_empty() {
             service.id.clone_from(&service.name);
         }
-        if service.name.is_empty() {
-            return Err(Refusal::Failed("Must provide service name with ID".to_owned()));
-        }
         super::check_name("the service's name", &service.name)?;
         super::check_name("the service's id", &service.id)?;
         super::check_size("the service", &service)?;
-        if service.address.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) {
-            return Err(Refusal::Failed("Invalid service address".to_owned()));
-        }
         if self.node(node).is_none() {
             return Err(missing_node());
         }
-        let old = self.service(node, &service.id).map(|old| old.value.clone());
-        let new = self.put(Id::Service(node.to_owned(), service.id.clone()), service);
+        Ok(self.put(Id::Service(node.to_owned(), service.id.clone()), service))
+    }
+
+    /// The same for an agent's service: its checks show the name and tags it has now. With `catalog/register` they do
+    /// so only when they are registered again, as with Consul.
+    pub(super) fn put_own_service(&mut self, node: &str, service: &Service) -> Result<(), Refusal> {
+        let id = if service.id.is_empty() { &service.name } else { &service.id };
+        let old = self.service(node, id).map(|old| old.value.clone());
+        let new = self.put_service(node, service)?;
         if old.is_some_and(|old| old.name != new.value.name || old.tags != new.value.tags) {
             for check in self.checks_about(node, &new.value.id) {
                 let id = Id::Check(node.to_owned(), check.value.id.clone());
                 self.put(id, about(Check::clone(&check.value), &new.value));
             }
         }
-        Ok(new)
+        Ok(())
     }
 
     pub(super) fn put_check(&mut self, node: &str, check: &Check) -> Result<Indexed<Check>, Refusal> {
@@ -93,8 +104,9 @@ impl Draft<'_> {
         if check.id.is_empty() {
             check.id.clone_from(&check.name);
         }
-        if check.id.is_empty() {
-            return Err(Refusal::Failed("Must provide check ID or name".to_owned()));
+        if check.id.is_empty() || node.is_empty() {
+            let why = "failed health check lookup: index error: object is missing a value for this index";
+            return Err(Refusal::Failed(why.to_owned()));
         }
         super::check_name("the check's id", &check.id)?;
         super::check_size("the check", &check)?;
@@ -131,6 +143,18 @@ impl Draft<'_> {
             self.remove(Id::Check(node.to_owned(), check.to_owned()));
         }
     }
+}
+
+/// Refuses a service that makes no sense, wherever it is.
+pub(super) fn check_service(service: &Service) -> Result<(), Refusal> {
+    if service.name.is_empty() {
+        let why = "Must provide service name (Service.Service) when service ID is provided";
+        return Err(Refusal::Failed(why.to_owned()));
+    }
+    if service.address.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) {
+        return Err(Refusal::Failed("Invalid service address".to_owned()));
+    }
+    Ok(())
 }
 
 /// A check with what it shows of its service.

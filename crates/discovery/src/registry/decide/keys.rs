@@ -109,7 +109,7 @@ impl Draft<'_> {
 
 /// Refuses an operation that makes no sense, whatever is stored.
 pub(super) fn check_kv(op: &KvOp) -> Result<(), Refusal> {
-    if op.key.is_empty() && !matches!(op.verb, KvVerb::DeleteTree | KvVerb::GetTree) {
+    if op.key.is_empty() && op.verb != KvVerb::DeleteTree {
         return Err(Refusal::Failed("Must provide key".to_owned()));
     }
     if op.key.len() > KEY_BYTES_MAX {

@@ -22,26 +22,16 @@ impl Draft<'_> {
     /// was first written for as long as the node is there.
     pub(super) fn put_node(&mut self, node: &Node) -> Result<Indexed<Node>, Refusal> {
         super::check_name("the node's name", &node.name)?;
-        if !node.id.is_empty() && uuid::Uuid::try_parse(&node.id).is_err() {
-            let id = &node.id;
-            return Err(Refusal::Failed(format!("Bad node ID: uuid string is wrong length or malformed: {id:?}")));
-        }
+        check_node_id(node)?;
         super::check_size("the node", node)?;
         let name = node.name.to_lowercase();
         let created = self.settle_id(&name, node)?;
-        let old = self.node(&name).map(|old| (old.create_index, old.value.clone()));
-        let new = Node {
-            name: old.as_ref().map_or(&node.name, |(_, old)| &old.name).clone(),
-            id: match &old {
-                Some((_, old)) if node.id.is_empty() => old.id.clone(),
-                _ => node.id.clone(),
-            },
-            ..node.clone()
-        };
+        let shown = self.node(&name).map(|old| old.value.name.clone());
         let id = Id::Node(name);
-        Ok(match created {
-            Some(created) if old.is_none() => self.put_created(id, new, created),
-            _ => self.put(id, new),
+        Ok(match (shown, created) {
+            (Some(shown), _) => self.put(id, Node { name: shown, ..node.clone() }),
+            (None, Some(created)) => self.put_created(id, node.clone(), created),
+            (None, None) => self.put(id, node.clone()),
         })
     }
 
@@ -95,4 +85,17 @@ impl Draft<'_> {
         }
         Ok(())
     }
+}
+
+/// Refuses an id that is no UUID.
+pub(super) fn check_node_id(node: &Node) -> Result<(), Refusal> {
+    let id = &node.id;
+    let why = if id.is_empty() || uuid::Uuid::try_parse(id).is_ok() && id.len() == 36 {
+        return Ok(());
+    } else if id.len() != 36 {
+        "uuid string is wrong length"
+    } else {
+        "uuid is improperly formatted"
+    };
+    Err(Refusal::Failed(format!("Bad node ID: {why}")))
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::catalog::check_service;
 use super::keys::check_kv;
+use super::node::check_node_id;
 use crate::command::{CatalogVerb, KvOp, KvVerb, Refusal, TxnError, TxnOp, TxnResult};
 use crate::model::{Check, Index, Indexed, KvEntry, Node, Service};
 use crate::registry::draft::Draft;
@@ -25,16 +27,10 @@ impl Draft<'_> {
         }
         let mut errors = Vec::new();
         for (op, operation) in ops.iter().enumerate() {
-            if let TxnOp::Kv(kv) = operation {
-                match check_kv(kv) {
-                    Err(Refusal::Failed(what)) => errors.push(TxnError { op, what }),
-                    Err(refusal) => return Err(refusal),
-                    Ok(()) if kv.verb == KvVerb::Lock && self.is_delayed(&kv.key) => {
-                        let what = format!("failed to lock key {:?} due to lock delay", kv.key);
-                        errors.push(TxnError { op, what });
-                    }
-                    Ok(()) => {}
-                }
+            match self.check_op_before(operation) {
+                Err(Refusal::Failed(what)) => errors.push(TxnError { op, what }),
+                Err(refusal) => return Err(refusal),
+                Ok(()) => {}
             }
         }
         if !errors.is_empty() {
@@ -52,6 +48,23 @@ impl Draft<'_> {
             return Err(Refusal::TooLarge(format!("Transaction changes too much at once (more than {CHANGES_MAX})")));
         }
         Ok(if errors.is_empty() { Ok(results) } else { Err(errors) })
+    }
+
+    /// Refuses what makes no sense or comes too soon, before anything is tried.
+    fn check_op_before(&self, operation: &TxnOp) -> Result<(), Refusal> {
+        match operation {
+            TxnOp::Kv(kv) => {
+                check_kv(kv)?;
+                if kv.verb == KvVerb::Lock && self.is_delayed(&kv.key) {
+                    return Err(failed(format!("failed to lock key {:?} due to lock delay", kv.key)));
+                }
+                Ok(())
+            }
+            TxnOp::Node(_, node, _) if node.name.is_empty() => Err(failed("Must provide node".to_owned())),
+            TxnOp::Node(_, node, _) => check_node_id(node),
+            TxnOp::Service(CatalogVerb::Get, ..) | TxnOp::Check(..) => Ok(()),
+            TxnOp::Service(_, _, service, _) => check_service(service),
+        }
     }
 
     fn operate(&mut self, operation: &TxnOp) -> Found {
@@ -144,9 +157,6 @@ impl Draft<'_> {
                 Err(failed(format!("failed to set node {shown:?}, index is stale")))
             }
             CatalogVerb::Get | CatalogVerb::Set | CatalogVerb::Cas => {
-                if name.is_empty() {
-                    return Err(failed("Must provide node".to_owned()));
-                }
                 Ok(vec![TxnResult::Node(self.put_node(&Node { owner, ..node.clone() })?)])
             }
             CatalogVerb::DeleteCas if current != Some(index) => {

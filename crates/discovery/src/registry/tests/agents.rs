@@ -24,7 +24,8 @@ fn a_batch_is_applied_once_and_item_by_item() {
     let mut bench = Bench::new();
     let bad = Item::Service(Box::new(service("x", "", &[])));
     let items = vec![instance("w1"), bad, health("c1", "w1", Status::Passing), health("c2", "none", Status::Passing)];
-    let expected = "ok; Must provide service name with ID; ok; Missing service registration";
+    let expected = "ok; Must provide service name (Service.Service) when service ID is provided; ok; \
+                    Missing service registration";
     bench.check(&[(says("agent", batch(1, false, items.clone())), expected)]);
     assert_eq!(bench.service("web"), ["n1/w1[] serfHealth=passing c1=passing"]);
     let before = bench.tables.clone();
@@ -61,6 +62,18 @@ fn everything_replaces_what_is_there_but_not_what_was_named_badly() {
         says("agent", batch(3, false, vec![Item::NoCheck(SERF_HEALTH.to_owned())])),
         "the check serfHealth is the registry's own",
     )]);
+}
+
+#[test]
+fn checks_show_the_tags_their_service_has() {
+    let mut bench = Bench::new();
+    let tagged = Item::Service(Box::new(service("w", "api", &["b"])));
+    bench.check(&[
+        (says("agent", batch(1, false, vec![instance("w"), health("c", "w", Status::Passing)])), "ok; ok"),
+        (says("agent", batch(2, false, vec![tagged])), "ok"),
+    ]);
+    let shown = bench.tables.check("n1", "c").map(|check| (&*check.value.service_name, check.value.service_tags.len()));
+    assert_eq!(shown, Some(("api", 1)));
 }
 
 #[test]

@@ -56,18 +56,24 @@ fn what_makes_no_sense_is_refused_in_consuls_words() {
             register(Node { address: String::new(), ..node("n1") }, None, vec![]),
             "500 Must provide address if SkipNodeUpdate is not set",
         ),
-        (
-            register(with_id("n1", "x"), None, vec![]),
-            "500 failed inserting node: Bad node ID: uuid string is wrong length or malformed: \"x\"",
-        ),
+        (register(with_id("n1", "x"), None, vec![]), "500 Bad node ID: uuid string is wrong length"),
         (
             register(node("n1"), Some(service("w", "", &[])), vec![]),
-            "500 failed inserting service: Must provide service name with ID",
+            "500 Must provide service name (Service.Service) when service ID is provided",
         ),
-        (register(node("n1"), Some(nowhere), vec![]), "500 failed inserting service: Invalid service address"),
+        (register(node("n1"), Some(nowhere), vec![]), "500 Invalid service address"),
+        (
+            register(with_id("n1", "aaaaaaaaz0000-0000-0000-000000000009"), None, vec![]),
+            "500 Bad node ID: uuid is improperly formatted",
+        ),
+        (
+            register(node("n1"), None, vec![check("", "", Status::Passing)]),
+            "500 failed inserting check on node \"n1\": failed health check lookup: index error: object is missing a \
+             value for this index",
+        ),
         (
             register(node("n1"), None, vec![check("c", "none", Status::Passing)]),
-            "500 failed inserting check on node \"n1\": Missing service registration",
+            "500 Unknown service ID 'none' for check ID 'c'",
         ),
         (register(node(&"n".repeat(600)), None, vec![]), "413 the node's name is longer than 512 bytes"),
         (deregister("", None, None), "500 Must provide node"),
@@ -97,7 +103,7 @@ fn a_node_is_known_by_its_id() {
             "500 failed inserting node: Error while renaming Node ID: \"aaaaaaaa-0000-0000-0000-000000000001\" \
              (10.0.0.1): Node name well is reserved by node bbbbbbbb-0000-0000-0000-000000000002 with name well (10.0.0.1)",
         ),
-        (register(node("well"), None, vec![serf_health(false)]), "ok"),
+        (register(with_id("well", ID_B), None, vec![serf_health(false)]), "ok"),
         (register(with_id("well", ID_A), None, vec![]), "ok"),
     ]);
     assert_eq!(bench.tables.node("well").map(|node| node.value.id.as_str()), Some(ID_A));
@@ -105,7 +111,7 @@ fn a_node_is_known_by_its_id() {
 }
 
 #[test]
-fn checks_show_the_tags_their_service_has() {
+fn a_service_under_another_name_is_another_service() {
     let mut bench = Bench::new();
     bench.check(&[
         (register(node("n"), Some(service("w", "web", &["a"])), vec![check("c", "w", Status::Passing)]), "ok"),
@@ -113,7 +119,7 @@ fn checks_show_the_tags_their_service_has() {
     ]);
     let shown =
         bench.tables.check("n", "c").map(|check| (check.value.service_name.clone(), check.value.service_tags.clone()));
-    assert_eq!(shown, Some(("api".to_owned(), vec!["b".to_owned()])));
+    assert_eq!(shown, Some(("web".to_owned(), vec!["a".to_owned()])), "until it is registered again");
     assert_eq!((bench.service("web").len(), bench.service("api")), (0, vec!["n/w[b] c=passing".to_owned()]));
     assert_eq!(bench.topic(&Topic::Service("web".to_owned())).index, 2);
 }

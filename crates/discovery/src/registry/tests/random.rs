@@ -28,7 +28,7 @@ fn pick<T: Copy>(from: &[T], die: u8) -> T {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Command(Option<&'static str>, Command),
+    Command(Option<&'static str>, Box<Command>),
     Due(Due),
     Seen(&'static str),
     Pass(u64),
@@ -72,13 +72,15 @@ fn a_batch(dice: Dice) -> Batch {
     let items = vec![
         Item::Service(Box::new(a_service(dice))),
         Item::Check(Box::new(a_check(dice))),
-        pick(&[true, false], dice[3])
-            .then(|| Item::NoService(pick(&INSTANCES, dice[4]).to_owned()))
-            .unwrap_or_else(|| Item::NoCheck(pick(&CHECKS, dice[5]).to_owned())),
+        if pick(&[true, false], dice[3]) {
+            Item::NoService(pick(&INSTANCES, dice[4]).to_owned())
+        } else {
+            Item::NoCheck(pick(&CHECKS, dice[5]).to_owned())
+        },
     ];
     let incarnation = pick(&["one", "two"], dice[4] / 64).to_owned();
     let items = items.into_iter().take(usize::from(dice[7] % 4)).collect();
-    Batch { node: a_node(dice), incarnation, sequence: u64::from(dice[6]), full: dice[5] % 4 == 0, items }
+    Batch { node: a_node(dice), incarnation, sequence: u64::from(dice[6]), full: dice[5] < 64, items }
 }
 
 fn a_txn(dice: Dice) -> Vec<TxnOp> {
@@ -98,10 +100,10 @@ fn a_txn(dice: Dice) -> Vec<TxnOp> {
 }
 
 fn a_session(dice: Dice) -> Session {
-    let node_checks = if dice[4] % 2 == 0 { vec![] } else { vec![pick(&CHECKS, dice[5]).to_owned()] };
+    let node_checks = if dice[4] < 128 { vec![] } else { vec![pick(&CHECKS, dice[5]).to_owned()] };
     let behavior = pick(&[Behavior::Release, Behavior::Delete], dice[3]);
     let lock_delay = Duration::from_secs(u64::from(dice[6] % 3) * 10);
-    Session { node_checks, lock_delay, ..session(pick(&SESSIONS, dice[1]), pick(&NODES, dice[2]), behavior) }
+    Session { lock_delay, node_checks, ..session(pick(&SESSIONS, dice[1]), pick(&NODES, dice[2]), behavior) }
 }
 
 fn step(dice: Dice) -> Step {
@@ -110,16 +112,16 @@ fn step(dice: Dice) -> Step {
         0..=3 => Command::Kv(a_kv(dice)),
         4..=6 => register(
             a_node(dice),
-            (dice[4] % 3 > 0).then(|| a_service(dice)),
-            if dice[5] % 2 > 0 { vec![a_check(dice)] } else { vec![] },
+            (dice[4] < 170).then(|| a_service(dice)),
+            if dice[5] < 128 { vec![a_check(dice)] } else { vec![] },
         ),
         7 => deregister(pick(&NODES, dice[1]), Some(pick(&INSTANCES, dice[2])), None),
         8 => deregister(pick(&NODES, dice[1]), None, Some(pick(&CHECKS, dice[2]))),
-        9 if dice[2] % 2 > 0 => deregister(pick(&NODES, dice[1]), None, None),
+        9 if dice[2] < 128 => deregister(pick(&NODES, dice[1]), None, None),
         10 | 11 => Command::CreateSession(a_session(dice)),
         12 => Command::DestroySession(pick(&SESSIONS, dice[1]).to_owned()),
         13 | 14 => Command::Txn(a_txn(dice)),
-        15 | 16 => return Step::Command(None, Command::Agent(agent.to_owned(), a_batch(dice))),
+        15 | 16 => return Step::Command(None, Box::new(Command::Agent(agent.to_owned(), a_batch(dice)))),
         17 => match dice[1] % 4 {
             0 => return Step::Seen(agent),
             1 => return Step::Due(Due::Lease(agent.to_owned())),
@@ -136,7 +138,7 @@ fn step(dice: Dice) -> Step {
         },
         _ => return Step::Pass(u64::from(dice[1] % 12)),
     };
-    Step::Command((dice[6] % 2 > 0).then_some(agent), command)
+    Step::Command((dice[6] < 128).then_some(agent), Box::new(command))
 }
 
 fn topics() -> Vec<Topic> {
@@ -303,11 +305,15 @@ fn run(dice: &[Dice]) {
             watched.follow(&bench.tables, &applied);
         }
         let found = Model::of(&bench.tables);
-        if let (Step::Command(_, Command::Kv(op)), Some(result)) = (&step, result) {
+        let command = match &step {
+            Step::Command(_, command) => Some(&**command),
+            _ => None,
+        };
+        if let (Some(Command::Kv(op)), Some(result)) = (command, result) {
             let index = before.key(&op.key).map_or(0, |entry| entry.modify_index);
             let expected = model.kv(op, index, bench.now);
             assert_eq!(result.ok(), expected.map(Outcome::Kv), "{step:?} on {before:?}");
-        } else if !matches!(&step, Step::Command(_, Command::Txn(_))) {
+        } else if !matches!(command, Some(Command::Txn(_))) {
             model.end(&found.sessions.keys().cloned().collect(), bench.now);
             model.sessions.clone_from(&found.sessions);
         } else {
@@ -321,7 +327,7 @@ fn run(dice: &[Dice]) {
         assert_eq!((&model.keys, &model.sessions), (&found.keys, &found.sessions), "{step:?}");
         let holders = found.keys.values().filter_map(|(_, holder)| holder.as_ref());
         assert!(holders.into_iter().all(|holder| found.sessions.contains_key(holder)), "held by nobody: {found:?}");
-        if number % 8 == 0 {
+        if number.is_multiple_of(8) {
             assert_eq!(bench.reload(), bench.tables);
         }
     }

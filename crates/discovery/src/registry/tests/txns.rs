@@ -74,7 +74,7 @@ fn operations_see_each_other_and_share_an_index() {
         kv(KvVerb::Get, "a", "", 0),
         kv(KvVerb::CheckIndex, "a", "", 3),
         kv(KvVerb::DeleteTree, "t/", "", 0),
-        kv(KvVerb::GetTree, "", "", 0),
+        kv(KvVerb::GetTree, "a", "", 0),
         kv(KvVerb::GetOrEmpty, "t/1", "", 0),
         kv(KvVerb::CheckNotExists, "t/1", "", 0),
         TxnOp::Node(CatalogVerb::Set, Box::new(node("n1")), 0),
@@ -113,6 +113,16 @@ fn what_is_too_much_or_comes_too_soon_is_refused_before() {
         (
             txn(vec![with_session(KvVerb::Lock, "k", "s2"), kv(KvVerb::Set, "", "", 0)]),
             "0: failed to lock key \"k\" due to lock delay; 1: Must provide key",
+        ),
+        (
+            txn(vec![
+                kv(KvVerb::GetTree, "", "", 0),
+                kv(KvVerb::Get, "none", "", 0),
+                TxnOp::Node(CatalogVerb::Set, Box::new(node("")), 0),
+                TxnOp::Service(CatalogVerb::Delete, "n1".to_owned(), Box::new(service("w", "", &[])), 0),
+            ]),
+            "0: Must provide key; 2: Must provide node; 3: Must provide service name (Service.Service) when service ID \
+             is provided",
         ),
         (txn(vec![kv(KvVerb::Get, "k", "", 0); 129]), "413 Transaction contains too many operations (129 > 128)"),
     ]);

@@ -16,6 +16,23 @@ const MESH: &str = "every connection has TLS here; a service mesh in between has
 impl Table for Agent {
     const WORDS: &'static [Word] = &[
         Word::new(
+            "discovery-data",
+            "",
+            "Folder for what is registered here; turns discovery on",
+            Text("agent.discovery.data"),
+        ),
+        Word::new("discovery-config", "", "File with the node's settings for discovery", Text("agent.discovery.file")),
+        Word::new("discovery-address", "", "Where the discovery API listens", Text("agent.discovery.address")),
+        Word::new("consul-address", "", "Where Consul's API listens besides", Text("agent.discovery.consulAddress")),
+        Word::new("dns-address", "", "Where names are resolved", Text("agent.discovery.dnsAddress")),
+        Word::new("node-name", "", "The node's name", Text("agent.discovery.nodeName")),
+        Word::new(
+            "fleet",
+            "",
+            "Keep a cluster's Applications in step; false on a plain machine",
+            Switch("agent.fleet"),
+        ),
+        Word::new(
             "server-address",
             "ARGOCD_AGENT_REMOTE_SERVER",
             "Host name or address of the hub",

@@ -21,6 +21,18 @@ const REGISTRATION: &str = "agents do not register themselves here; make them wi
 impl Table for Hub {
     const WORDS: &'static [Word] = &[
         Word::new(
+            "discovery-data",
+            "",
+            "Folder for the registry of services; turns discovery on",
+            Text("hub.discovery.data"),
+        ),
+        Word::new(
+            "discovery-address",
+            "",
+            "Where clients without an agent find the registry",
+            Text("hub.discovery.address"),
+        ),
+        Word::new(
             "namespace",
             "ARGOCD_PRINCIPAL_NAMESPACE",
             "Namespace of its Argo CD and its Secrets",

@@ -15,11 +15,11 @@ use crate::failure::Failure;
 const PROXY_UNIT: &str = "resource-proxy";
 
 /// Everything hub and agents prove themselves with.
-pub(super) struct Material {
-    pub(super) ca_pem: String,
+pub(in crate::up) struct Material {
+    pub(in crate::up) ca_pem: String,
     pub(super) hub: Identity,
     /// One for each agent, in their order.
-    pub(super) agents: Vec<Identity>,
+    pub(in crate::up) agents: Vec<Identity>,
     /// What Argo CD shows to the resource proxy, one for each agent.
     pub(super) proxies: Vec<Identity>,
     /// The key that signs tokens.

@@ -1,0 +1,113 @@
+//! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
+//!
+//! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this.
+#![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
+
+mod autonomous;
+mod managed;
+mod pods;
+mod workload;
+
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+use anyhow::Result;
+use thane_testkit::argo::{self, Argo, Repository, Stores};
+use thane_testkit::deployed::{Deployed, Programs, Style};
+use thane_testkit::fleet::ApiKind;
+use thane_testkit::peer::{Absence, Image, Node, PeerHome};
+
+/// What every scenario stands on.
+struct Stage<'a> {
+    home: &'a PeerHome,
+    node: &'a Node,
+    fleet: Deployed<'a>,
+    repository: Repository,
+}
+
+impl<'a> Stage<'a> {
+    async fn set(home: &'a PeerHome, node: &'a Node, programs: &Programs, kind: ApiKind, style: Style) -> Result<Self> {
+        let started = Instant::now();
+        let fleet = Deployed::start(home, node, programs, kind, style).await?;
+        eprintln!(
+            "ok {:5.1} s a hub in a pod, its API {kind:?}, its manifests {style:?}",
+            started.elapsed().as_secs_f32()
+        );
+        Ok(Self { home, node, fleet, repository: Repository::create()? })
+    }
+
+    /// Starts Argo CD for the node's cluster.
+    async fn argo(&self) -> Result<Argo> {
+        let stores = Stores::start(self.home, Ipv4Addr::LOCALHOST).await?;
+        Argo::start(self.home, self.fleet.spoke_endpoint(), stores)
+    }
+
+    /// The same with the controller in a pod, as its own manifests have it, and its stores outside the cluster.
+    async fn shared_argo(&self) -> Result<Argo> {
+        let argo = Argo::deployed(Stores::start(self.home, self.node.host()).await?);
+        self.step("Argo CD's controller in a pod", &argo, self.fleet.deploy_controller(self.home, argo.stores()))
+            .await?;
+        Ok(argo)
+    }
+
+    /// Runs one step and says how it went; a step that fails says what everybody has to say.
+    async fn step(&self, what: &str, argo: &Argo, step: impl Future<Output = Result<()>>) -> Result<()> {
+        let started = Instant::now();
+        let outcome = step.await;
+        let seconds = started.elapsed().as_secs_f32();
+        match outcome {
+            Ok(()) => {
+                eprintln!("ok {seconds:5.1} s {what}");
+                Ok(())
+            }
+            Err(error) => {
+                let words = self.fleet.last_words().await + &argo.last_words();
+                Err(error.context(format!("{words}\nFAILED {seconds:5.1} s {what}")))
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn applications_of_the_hub_run_on_the_node() {
+    let home = PeerHome::locate();
+    let programs = match programs(&home) {
+        Ok(programs) => programs,
+        Err(absence) => return absence.tell(),
+    };
+    let started = Instant::now();
+    let node = start_node(&home, &programs).await.unwrap_or_else(|error| panic!("{error:#}"));
+    eprintln!("ok {:5.1} s a node", started.elapsed().as_secs_f32());
+    let outcome = scenarios(&home, &node, &programs).await;
+    let words = if outcome.is_err() { node.last_words() } else { String::new() };
+    // Whatever happened, nothing stays behind.
+    let stopped = node.stop();
+    outcome.unwrap_or_else(|error| panic!("{words}\n{error:#}"));
+    stopped.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+async fn start_node(home: &PeerHome, programs: &Programs) -> Result<Node> {
+    let path = home.program("argocd");
+    let controller = Image::Program { name: argo::CONTROLLER, tag: argo::CONTROLLER_IMAGE, path };
+    Node::start(home, &[Image::Archive(&programs.image), controller]).await
+}
+
+fn programs(home: &PeerHome) -> Result<Programs, Absence> {
+    let programs = Programs::locate()?;
+    home.require(&argo::PROGRAMS)?;
+    Node::require(home)?;
+    Ok(programs)
+}
+
+async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
+    let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Ours).await?;
+    managed::run(&stage).await?;
+    stage.fleet.stop().await?;
+    // The same hub elsewhere: its rights have to do on the real thing, too.
+    let stage = Stage::set(home, node, programs, ApiKind::Kubernetes, Style::Ours).await?;
+    autonomous::run(&stage).await?;
+    stage.fleet.stop().await?;
+    let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Upstream).await?;
+    managed::run_switched(&stage).await?;
+    stage.fleet.stop().await
+}
