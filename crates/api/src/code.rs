@@ -121,7 +121,7 @@ table! {
     NOT_SWAPPED = 1506, Failed, "the key is no longer as it was expected to be",
         "look at it again with `thane kv get -o json`";
     IMAGE_UNUSABLE = 1601, Failed, "an image cannot be imported, found or removed",
-        "`thane image list` shows what is here; archives are those of `docker save` and OCI layouts, without devices";
+        "see what is here with `thane image list`; archives are those of `docker save` and OCI layouts, without devices";
     USAGE = 1901, Usage, "the command line is not valid",
         "run the command with --help";
     BUG = 1999, Failed, "something happened that should not",

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::registry::Registry as Metrics;
 use thane_api::code;
@@ -14,7 +15,7 @@ use thane_discovery::hub::{self, Registry};
 use thane_discovery::native::{self, Native};
 use thane_discovery::{dns, wire};
 use thane_hub::transport::Guests;
-use thane_kv::{RedbOptions, RedbStore, Store};
+use thane_kv::{HistoryLimits, RedbOptions, RedbStore, Store};
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::ClientTls;
@@ -26,6 +27,10 @@ use crate::failure::Failure;
 const PACKAGE: &str = "/konsul.agent.";
 /// Bytes of an agent's file set aside for small writes; what is registered on one node is little.
 const AGENT_JOURNAL: usize = 4 * 1024 * 1024;
+
+/// Neither file is read as it was before: what changed since when is kept with the things themselves.
+const LITTLE_HISTORY: HistoryLimits =
+    HistoryLimits { age: Duration::from_secs(10), revisions: 1_000, bytes: 4 * 1024 * 1024 };
 
 /// What everything here stands on.
 pub(crate) struct Ground {
@@ -41,7 +46,7 @@ pub(crate) async fn registry(
     ground: &Ground,
     metrics: &mut Metrics,
 ) -> Result<(Arc<Registry>, Guests), Failure> {
-    let store = open(file, RedbOptions::default())?;
+    let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..RedbOptions::default() })?;
     let opened = Registry::open(store, options, Arc::clone(&ground.clock), &ground.tasks.child("registry")).await;
     let registry = opened.map_err(|error| Failure::new(code::DATA_UNUSABLE, format!("{}: {error}", file.display())))?;
     registry.metrics().register(metrics.sub_registry_with_prefix(PREFIX));
@@ -60,7 +65,8 @@ pub(crate) async fn agent(
     ground: &Ground,
     metrics: &mut Metrics,
 ) -> Result<Arc<Agent>, Failure> {
-    let store = open(file, RedbOptions { journal_bytes: AGENT_JOURNAL, ..RedbOptions::default() })?;
+    let store =
+        open(file, RedbOptions { journal_bytes: AGENT_JOURNAL, history: LITTLE_HISTORY, ..RedbOptions::default() })?;
     let (network, clock) = (Arc::clone(&ground.network), Arc::clone(&ground.clock));
     let started = Agent::start(options, store, network, tls, clock, ground.tasks.child("agent")).await;
     let agent = started.map_err(|error| Failure::from(error).about(&file.display().to_string()))?;
