@@ -93,9 +93,9 @@ impl Connection {
         }
     }
 
-    /// Moves output of a process it follows into what waits to be sent, and tells its end.
-    pub(super) fn pump(&mut self, process: &Process) {
-        let Some(mut known) = self.follows.get(&process.id).copied() else { return };
+    /// Moves output of a process it follows into what waits to be sent, and tells its end; whether there is more.
+    pub(super) fn pump(&mut self, process: &Process) -> bool {
+        let Some(mut known) = self.follows.get(&process.id).copied() else { return false };
         let mut complete = true;
         for (index, stream) in STREAMS.into_iter().enumerate() {
             let ring = &process.outputs[index].ring;
@@ -115,5 +115,6 @@ impl Connection {
                 self.follows.insert(process.id, known);
             }
         }
+        !complete
     }
 }

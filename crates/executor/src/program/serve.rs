@@ -219,14 +219,21 @@ impl Server {
     /// Moves output to those who follow, sends, and forgets who has gone.
     fn pump(&mut self) {
         for connection in self.connections.values_mut() {
-            let followed: Vec<u64> = connection.follows.keys().copied().collect();
-            for id in followed {
-                match self.table.processes.get(&id) {
-                    Some(process) => connection.pump(process),
-                    None => drop(connection.follows.remove(&id)),
+            // Until the socket is full or nothing is left: only a full socket wakes us again.
+            loop {
+                let followed: Vec<u64> = connection.follows.keys().copied().collect();
+                let mut more = false;
+                for id in followed {
+                    match self.table.processes.get(&id) {
+                        Some(process) => more |= connection.pump(process),
+                        None => drop(connection.follows.remove(&id)),
+                    }
+                }
+                connection.flush();
+                if !more || connection.broken || !connection.out.is_empty() {
+                    break;
                 }
             }
-            connection.flush();
         }
         self.connections.retain(|_, connection| !connection.broken);
     }
