@@ -14,6 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "argocd-agent/terminalstreamapi.proto",
         "konsul/agent.proto",
         "grpc/health.proto",
+        "arl/sidecar.proto",
+        "thane/sandbox.proto",
     ];
     let descriptors = protox::compile(files, [&root])?;
     // Bodies are passed on, never looked into where they are moved: sharing them costs nothing.

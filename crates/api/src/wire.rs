@@ -1,4 +1,4 @@
-//! Messages and services of the connection between agent and hub, generated from `proto/`.
+//! Messages and services of the connections between agent, hub and sandboxes, generated from `proto/`.
 #![expect(
     missing_docs,
     clippy::pedantic,
@@ -50,4 +50,14 @@ pub mod discovery {
 /// How a gRPC server says that it is well.
 pub mod health {
     tonic::include_proto!("grpc.health.v1");
+}
+
+/// Commands, shells and files of a sandbox, as upstream has them.
+pub mod sidecar {
+    tonic::include_proto!("arl.sidecar");
+}
+
+/// Recorded steps of a sandbox, and its files as they were.
+pub mod sandbox {
+    tonic::include_proto!("thane.sandbox.v1");
 }

@@ -6,7 +6,6 @@
 mod access;
 mod addresses;
 mod cgroups;
-mod client;
 mod decide;
 mod egress;
 mod environment;

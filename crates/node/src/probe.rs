@@ -10,8 +10,8 @@ use thane_executor::message::Spawn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::client::Executor;
 use crate::netns::PodNetwork;
+use thane_executor::client::Executor;
 
 const OUTPUT_MAX: usize = 10 * 1024;
 

@@ -9,6 +9,7 @@ pub mod net;
 pub mod pki;
 pub mod pods;
 pub mod readiness;
+pub mod rooms;
 pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;

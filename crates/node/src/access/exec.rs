@@ -9,7 +9,7 @@ use thane_runtime::Tasks;
 use thane_runtime::pods::{AccessError, ExecInput, ExecOptions, ExecOutput, ExecSession, SESSION_QUEUE};
 use tokio::sync::mpsc;
 
-use crate::client::{Error, Executor, Heard, Listener, Speaker};
+use thane_executor::client::{Error, Executor, Heard, Listener, Speaker};
 
 /// The kill signal.
 const KILL: i32 = 9;
@@ -18,7 +18,7 @@ const FIRST_SIZE: Size = Size { rows: 24, cols: 80 };
 /// Starts a command, or follows the container's own process.
 pub(super) async fn start(run: &Path, options: ExecOptions, tasks: &Tasks) -> Result<ExecSession, AccessError> {
     let failed = |error: Error| match error {
-        Error::Refused(why) => AccessError::Refused(why),
+        Error::Refused(_, why) => AccessError::Refused(why),
         Error::Io(error) => AccessError::NotFound(format!("container not found: {error}")),
     };
     let mut executor = Executor::connect(run).await.map_err(failed)?;

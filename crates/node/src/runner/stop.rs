@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::LifecycleHandler;
 use thane_executor::message::Request;
 
 use super::Runner;
-use crate::client::Executor;
 use crate::pod::PodExt;
 use crate::probe::{self, Subject};
 use crate::program::Living;
 use crate::record::Attempt;
 use crate::state::Now;
 use crate::{cgroups, files};
+use thane_executor::client::Executor;
 
 /// What the kernel gets to end a process it was told to.
 const KILL: Duration = Duration::from_secs(5);

@@ -1,32 +1,33 @@
-//! Talking to the executor of a container.
+//! Talking to the executor of a container, from tokio.
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use thane_executor::exit::Exit;
-use thane_executor::frame::{Data, Decoder, Frame, Stream};
-use thane_executor::message::{Call, Reply, Request, Said, Spawn};
-use thane_executor::plan::SOCKET;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use crate::exit::Exit;
+use crate::frame::{Data, Decoder, Frame, Stream};
+use crate::message::{Call, Failure, Reply, Request, Said, Spawn};
+use crate::plan::SOCKET;
+
 /// A connection to an executor.
-pub(crate) struct Executor {
+pub struct Executor {
     speaker: Speaker,
     listener: Listener,
 }
 
 /// The half of a connection that asks.
-pub(crate) struct Speaker {
+pub struct Speaker {
     stream: OwnedWriteHalf,
     next: u64,
 }
 
 /// The half of a connection that hears.
-pub(crate) struct Listener {
+pub struct Listener {
     stream: OwnedReadHalf,
     decoder: Decoder,
     buffer: Vec<u8>,
@@ -34,7 +35,7 @@ pub(crate) struct Listener {
 
 /// What comes from an executor.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// Output.
     Data(Data),
     /// An answer or an end.
@@ -43,18 +44,18 @@ pub(crate) enum Heard {
 
 /// Why a conversation failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The connection.
     #[error("talk to the executor: {0}")]
     Io(#[from] io::Error),
     /// The executor said no.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{1}")]
+    Refused(Failure, String),
 }
 
 impl Executor {
     /// Connects to the executor whose run directory this is.
-    pub(crate) async fn connect(run: &Path) -> Result<Self, Error> {
+    pub async fn connect(run: &Path) -> Result<Self, Error> {
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
         let directory = openat(CWD, run, flags, Mode::empty()).map_err(io::Error::from)?;
         // By number: the names of sockets have to be short.
@@ -66,19 +67,19 @@ impl Executor {
     }
 
     /// Both halves, so that neither waits for the other.
-    pub(crate) fn split(self) -> (Speaker, Listener) {
+    pub fn split(self) -> (Speaker, Listener) {
         (self.speaker, self.listener)
     }
 
     /// Asks and waits for the answer; what comes before it is passed over.
-    pub(crate) async fn call(&mut self, request: Request) -> Result<Reply, Error> {
+    pub async fn call(&mut self, request: Request) -> Result<Reply, Error> {
         let wanted = self.speaker.send(request).await?;
         loop {
             if let Heard::Said(Said::Reply { id, reply }) = self.listener.hear().await?
                 && id == wanted
             {
                 return match reply {
-                    Reply::Failed { message, .. } => Err(Error::Refused(message)),
+                    Reply::Failed { failure, message } => Err(Error::Refused(failure, message)),
                     reply => Ok(reply),
                 };
             }
@@ -86,10 +87,10 @@ impl Executor {
     }
 
     /// Starts a process, follows it to its end and keeps the first of its output.
-    pub(crate) async fn run(&mut self, mut spawn: Spawn, most: usize) -> Result<(Exit, Vec<u8>), Error> {
+    pub async fn run(&mut self, mut spawn: Spawn, most: usize) -> Result<(Exit, Vec<u8>), Error> {
         spawn.attach = true;
         let Reply::Spawned { process: wanted, .. } = self.call(Request::Spawn(spawn)).await? else {
-            return Err(Error::Refused("it did not start a process".to_owned()));
+            return Err(Error::Refused(Failure::Other, "it did not start a process".to_owned()));
         };
         let mut output = Vec::new();
         loop {
@@ -110,7 +111,7 @@ impl Executor {
 
 impl Speaker {
     /// Sends a request without waiting for its answer.
-    pub(crate) async fn send(&mut self, request: Request) -> Result<u64, Error> {
+    pub async fn send(&mut self, request: Request) -> Result<u64, Error> {
         self.next += 1;
         let call = Call { id: self.next, request };
         let json = serde_json::to_vec(&call).map_err(io::Error::other)?;
@@ -119,7 +120,7 @@ impl Speaker {
     }
 
     /// Sends input to a process.
-    pub(crate) async fn input(&mut self, process: u64, bytes: Vec<u8>) -> Result<(), Error> {
+    pub async fn input(&mut self, process: u64, bytes: Vec<u8>) -> Result<(), Error> {
         let data = Data { process, stream: Stream::Stdin, offset: 0, bytes };
         Ok(self.stream.write_all(&Frame::Data(data).encode()).await?)
     }
@@ -127,7 +128,7 @@ impl Speaker {
 
 impl Listener {
     /// The next thing it says. Giving up waiting loses nothing.
-    pub(crate) async fn hear(&mut self) -> Result<Heard, Error> {
+    pub async fn hear(&mut self) -> Result<Heard, Error> {
         loop {
             match self.decoder.next_frame().map_err(io::Error::other)? {
                 Some(Frame::Data(data)) => return Ok(Heard::Data(data)),
