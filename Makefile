@@ -31,7 +31,10 @@ check: ## formatting, lints, tidiness, dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --locked --package thane-testkit --test tidy
-	if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else echo "cargo-deny is not installed: dependencies not checked"; fi
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then echo "cargo-deny is not installed: licenses, sources and duplicates were not checked (cargo install --locked cargo-deny)"; \
+	else $(CARGO) deny check bans licenses sources; \
+	  if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check --disable-fetch advisories; \
+	  else echo "the advisory database could not be fetched: advisories were NOT checked"; fi; fi
 
 .PHONY: peers
 peers: ## build the real Kubernetes, etcd, argocd-agent and Argo CD, once; install what a node takes
@@ -67,10 +70,17 @@ bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --
 bench-discovery: build ## discovery beside a real Consul; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery
 
+# The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
+LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+OWN_TOOLS = $(shell rustc --print sysroot)/lib/rustlib/$(HOST)/bin
 .PHONY: coverage
-coverage: ## line coverage in coverage/html
-	$(CARGO) llvm-cov --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-llvm-cov
-	$(CARGO) llvm-cov --workspace --locked --html --output-dir coverage
+coverage: ## line coverage in coverage/html; COVERAGE='--package thane-kv' for a part
+	@$(CARGO) llvm-cov --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-llvm-cov
+	@[ -x $(OWN_TOOLS)/llvm-profdata ] || rustup component add llvm-tools || [ -x /usr/lib/llvm-$(LLVM)/bin/llvm-profdata ] || \
+	  { echo "coverage needs llvm-profdata and llvm-cov $(LLVM): rustup component add llvm-tools, or apt install llvm-$(LLVM)"; exit 1; }
+	@tools=$(OWN_TOOLS); [ -x $$tools/llvm-profdata ] || tools=/usr/lib/llvm-$(LLVM)/bin; \
+	  export LLVM_COV=$$tools/llvm-cov LLVM_PROFDATA=$$tools/llvm-profdata; \
+	  $(CARGO) llvm-cov $(or $(COVERAGE),--workspace) --locked --html --output-dir coverage && $(CARGO) llvm-cov report --summary-only
 
 .PHONY: image
 image: build ## an OCI archive of the program, at target/thane-image.tar
