@@ -38,6 +38,7 @@ mod review;
 mod schema;
 mod selector;
 mod server;
+mod spdy;
 mod table;
 mod time;
 mod verbs;

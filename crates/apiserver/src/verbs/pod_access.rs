@@ -1,6 +1,7 @@
 //! Logs, commands and ports of pods: read here, done by whoever runs the pod.
 
 mod channels;
+mod forward;
 mod websocket;
 
 use std::sync::Arc;
@@ -20,6 +21,13 @@ use crate::server::PodDoor;
 
 /// Ports in one request.
 const PORTS_MAX: usize = 32;
+
+/// A pod whose ports are wanted.
+#[derive(Debug, Clone)]
+struct PodAt {
+    name: String,
+    uid: String,
+}
 
 /// Handles GET of a log.
 pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
@@ -72,13 +80,18 @@ pub(crate) async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     let Some(ports) = ports else {
         return Err(Failure::bad_request("ports must be numbers from 1 to 65535, not too many"));
     };
+    let door = door(call, &pod, "")?;
+    let handshake = websocket::Handshake::read(call, &channels::PORT_PROTOCOLS)?;
+    let access = Arc::clone(&door.access);
+    let pod = PodAt { name: metadata::name(&pod).to_owned(), uid: metadata::uid(&pod).to_owned() };
+    if handshake.protocol == forward::PROTOCOL {
+        // Each stream says which port it is for.
+        return Ok(handshake.accept(door, move |socket| forward::serve(socket, access, pod)));
+    }
     if ports.is_empty() {
         return Err(Failure::bad_request("query parameter \"ports\" is required"));
     }
-    let door = door(call, &pod, "")?;
-    let handshake = websocket::Handshake::read(call, &channels::PORT_PROTOCOLS)?;
-    let (access, uid) = (Arc::clone(&door.access), metadata::uid(&pod).to_owned());
-    Ok(handshake.accept(door, move |socket| channels::port_forward(socket, access, uid, ports)))
+    Ok(handshake.accept(door, move |socket| channels::port_forward(socket, access, pod, ports)))
 }
 
 /// The way in, if somebody runs this pod.

@@ -15,12 +15,13 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
+use super::PodAt;
 use super::websocket::Socket;
 
 /// For commands, the best first.
 pub(super) const PROTOCOLS: [&str; 3] = ["v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"];
 /// For ports.
-pub(super) const PORT_PROTOCOLS: [&str; 2] = ["v4.channel.k8s.io", "portforward.k8s.io"];
+pub(super) const PORT_PROTOCOLS: [&str; 3] = [super::forward::PROTOCOL, "v4.channel.k8s.io", "portforward.k8s.io"];
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -30,12 +31,12 @@ const RESIZE: u8 = 4;
 /// The stream named by the next byte ends.
 const CLOSE: u8 = 255;
 /// Messages that wait to be sent.
-const QUEUE: usize = 16;
-const PIECE: usize = 32 * 1024;
+pub(super) const QUEUE: usize = 16;
+pub(super) const PIECE: usize = 32 * 1024;
 /// A client that is silent for so long is asked whether it is there.
-const PING: Duration = Duration::from_secs(20);
+pub(super) const PING: Duration = Duration::from_secs(20);
 /// A client that does not close after the end is left.
-const LINGER: Duration = Duration::from_secs(5);
+pub(super) const LINGER: Duration = Duration::from_secs(5);
 
 /// Streams a client wants.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +54,7 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
 }
 
 /// The end of a socket as it should be: clients take one without a code for a failure.
-fn farewell() -> Message {
+pub(super) fn farewell() -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
@@ -178,7 +179,7 @@ fn resize(json: &[u8]) -> Option<ExecInput> {
 }
 
 /// Serves connections to ports: each has a channel for data and one for errors.
-pub(super) async fn port_forward(socket: Socket, access: Arc<dyn PodAccess>, uid: String, ports: Vec<u16>) {
+pub(super) async fn port_forward(socket: Socket, access: Arc<dyn PodAccess>, pod: PodAt, ports: Vec<u16>) {
     let (sink, stream) = socket.split();
     let (tell, messages) = mpsc::channel(QUEUE);
     let mut inputs = BTreeMap::new();
@@ -187,7 +188,7 @@ pub(super) async fn port_forward(socket: Socket, access: Arc<dyn PodAccess>, uid
         let channel = u8::try_from(index * 2).unwrap_or(u8::MAX);
         let (input, data) = mpsc::channel(QUEUE);
         inputs.insert(channel, input);
-        serving.push(one_port(Arc::clone(&access), uid.clone(), port, channel, data, tell.clone()));
+        serving.push(one_port(Arc::clone(&access), pod.clone(), port, channel, data, tell.clone()));
     }
     drop(tell);
     tokio::select! {
@@ -238,7 +239,7 @@ async fn read_all(mut stream: SplitStream<Socket>, inputs: BTreeMap<u8, mpsc::Se
 
 async fn one_port(
     access: Arc<dyn PodAccess>,
-    uid: String,
+    pod: PodAt,
     port: u16,
     channel: u8,
     mut data: mpsc::Receiver<Bytes>,
@@ -250,10 +251,10 @@ async fn one_port(
             return;
         }
     }
-    let stream = match access.dial(&uid, port).await {
+    let stream = match access.dial(&pod.uid, port).await {
         Ok(stream) => stream,
         Err(error) => {
-            let why = format!("error forwarding port {port} to pod, uid {uid}: {error}");
+            let why = format!("error forwarding port {port} to pod {}, uid {}: {error}", pod.name, pod.uid);
             let _ = tell.send(message(channel + 1, why.as_bytes())).await;
             return;
         }

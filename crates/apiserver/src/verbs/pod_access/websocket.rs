@@ -28,7 +28,8 @@ pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 pub(super) struct Handshake {
     upgrade: OnUpgrade,
     accept: HeaderValue,
-    protocol: &'static str,
+    /// What is spoken over it.
+    pub(super) protocol: &'static str,
 }
 
 impl Handshake {
