@@ -267,7 +267,9 @@ impl<S: Side + Send + 'static> Driver<S> {
                             () = stop.cancelled() => {}
                         }
                     });
-                    writes.push(outcome.map(move |outcome| (ticket, outcome.unwrap_or_else(|_| Outcome::lost()))).boxed());
+                    writes.push(
+                        outcome.map(move |outcome| (ticket, outcome.unwrap_or_else(|_| Outcome::lost()))).boxed(),
+                    );
                 }
                 Effect::Deliver(event) => {
                     if let Some(stream) = stream {

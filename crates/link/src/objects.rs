@@ -168,9 +168,7 @@ fn classify(error: &kube::Error, verb: &str, path: &str) -> Outcome {
     match error {
         // The namespace of a new object is missing: nothing to compare would bring it.
         kube::Error::Api(status) if status.code == 404 && verb == CREATE => failed(Class::Permanent, message),
-        kube::Error::Api(status) => {
-            failed(Class::of_status(status.code, &status.reason, &status.message), message)
-        }
+        kube::Error::Api(status) => failed(Class::of_status(status.code, &status.reason, &status.message), message),
         _ => failed(Class::Temporary, message),
     }
 }

@@ -17,7 +17,9 @@ fn is_about_rights(message: &str) -> bool {
 
 fn denied(verb: &str, path: &str) -> String {
     let (resource, place) = named(path);
-    format!("the right to {verb} {resource} in {place} is missing: apply 20-rights.yaml of deploy/, or allow it to the user this runs as")
+    format!(
+        "the right to {verb} {resource} in {place} is missing: apply 20-rights.yaml of deploy/, or allow it to the user this runs as"
+    )
 }
 
 /// The resource of a path and where it is.

@@ -164,7 +164,8 @@ async fn watch<T, W: Fn(Observed) -> T>(
 ) -> Result<String, End> {
     let more = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}");
     let failed = End::of("watch");
-    let request = Request::get(query(source, &more)).body(Vec::new()).map_err(kube::Error::HttpError).map_err(&failed)?;
+    let request =
+        Request::get(query(source, &more)).body(Vec::new()).map_err(kube::Error::HttpError).map_err(&failed)?;
     let events = client.request_events::<Value>(request).await.map_err(&failed)?;
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.try_next().await.map_err(&failed)? {

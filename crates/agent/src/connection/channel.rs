@@ -100,8 +100,7 @@ impl Channel {
         }
         let trouble = Trouble::default();
         let stream = Watched { stream: line.open(b"h2").await?, address: line.address(), trouble: trouble.clone() };
-        let keep_alive =
-            KeepAlive { interval: line.config.keepalive_interval, timeout: line.config.keepalive_timeout };
+        let keep_alive = KeepAlive { interval: line.config.keepalive_interval, timeout: line.config.keepalive_timeout };
         let shaking = tokio::time::timeout(line.config.connect_timeout, dial::http2(stream, keep_alive));
         let shaken = shaking.await.map_err(|_| line.late(Step::Http))?;
         let told = move |error: &hyper::Error| trouble.get().unwrap_or_else(|| Failure::Lost(chain(error)));

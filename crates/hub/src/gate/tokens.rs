@@ -8,8 +8,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA512};
@@ -286,8 +286,7 @@ impl Tokens {
         // The library reads the machine's clock; ours is the one that counts.
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        let claims =
-            jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|_| Invalid::Foreign)?.claims;
+        let claims = jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|_| Invalid::Foreign)?.claims;
         let (now, leeway) = (now.as_second(), i64::try_from(LEEWAY.as_secs()).unwrap_or_default());
         if claims.exp.is_some_and(|end| now.saturating_sub(leeway) >= end) {
             return Err(Invalid::Expired);

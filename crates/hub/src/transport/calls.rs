@@ -132,10 +132,7 @@ impl HttpBody for Watched {
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
         if let Some(trailers) = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::trailers_ref) {
             self.call.end(trailers);
