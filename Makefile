@@ -51,8 +51,9 @@ test-node: image ## hub and agent in pods on a real node with real Argo CD, as r
 	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
 
 .PHONY: sim
-sim: ## the protocol in simulation; SEEDS=10000 for more
+sim: ## the protocol, and hub and agents over a simulated network; SEEDS=10000 for more
 	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
+	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-testkit --test simulation
 
 .PHONY: bench
 bench: build ## side by side with kube-apiserver and etcd; run `make peers` first

@@ -195,6 +195,7 @@ impl Dialer {
 
     /// Opens one stream of events.
     async fn open(&self, close: &CancellationToken, tasks: &Tasks) -> Result<(Opened, Stream, Reply), Failure> {
+        let dialled = self.clock.monotonic();
         let (greeting, calls) = session::greet(&self.line, &self.clock, close, tasks).await?;
         let config = &self.line.config;
         let (outgoing, to_send) = mpsc::channel(config.outgoing_max);
@@ -213,6 +214,8 @@ impl Dialer {
             metrics: self.metrics.clone(),
             heartbeat: config.heartbeat_interval.or(capabilities.contains(PONG).then_some(LIVENESS)),
             is_answered: capabilities.contains(PONG),
+            clock: Arc::clone(&self.clock),
+            dialled,
         };
         let opened = Opened {
             agent: greeting.agent,

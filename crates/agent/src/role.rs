@@ -75,7 +75,7 @@ const COMMANDS_MAX: usize = 1_024;
 
 /// Starts an agent; it calls its hub once it knows everything its cluster has.
 pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tasks) -> Handle {
-    let figures = Figures::new(thane_link::Role::Agent);
+    let figures = Figures::new(thane_link::Role::Agent(config.side.mode));
     figures.register(registry);
     let (commands, received) = mpsc::channel(COMMANDS_MAX);
     let agent = Agent::new(config.side.clone(), config.makes_namespaces);

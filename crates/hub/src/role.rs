@@ -171,6 +171,7 @@ pub async fn start(
     let (asks, asked) = mpsc::channel(16);
     let metrics = transport::Metrics::default();
     metrics.register(registry.sub_registry_with_prefix(PREFIX));
+    metrics.register_calls(registry);
     let service = Service {
         metrics,
         gate: parts.gate,

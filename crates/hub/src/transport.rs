@@ -1,5 +1,6 @@
 //! The listener agents call: gRPC over HTTP/2, and over WebSocket where something in between speaks only HTTP/1.1.
 
+mod calls;
 mod connection;
 mod events;
 mod live;

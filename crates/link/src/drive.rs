@@ -1,12 +1,11 @@
 //! The loop of one connection: what is seen, received and written goes in, what is to be done comes out.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use thane_api::event::{DecodeError, Event};
 use thane_runtime::{SharedClock, Tasks};
@@ -20,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::LinkMetrics;
 use crate::objects::Objects;
+use crate::rights::explain;
 
-/// Commands taken in before anything is sent; more would delay what is due.
+/// Commands, outcomes and events taken in before anything is sent; more would delay what is due.
 const BATCH: usize = 256;
 
 /// An open stream of events.
@@ -99,7 +99,7 @@ pub struct Driver<S> {
     pub live: Arc<dyn Live>,
 }
 
-type Writes = FuturesUnordered<Pin<Box<dyn Future<Output = (Ticket, Outcome)> + Send>>>;
+type Writes = FuturesUnordered<BoxFuture<'static, (Ticket, Outcome)>>;
 
 impl<S: Side + Send + 'static> Driver<S> {
     /// Runs until the tasks are asked to stop or nobody can command it any more.
@@ -107,7 +107,7 @@ impl<S: Side + Send + 'static> Driver<S> {
         let mut stream: Option<Stream> = None;
         let mut writes = Writes::new();
         loop {
-            self.carry_out(&writes, stream.as_ref());
+            self.carry_out(&writes, stream.as_ref(), &tasks);
             let is_blocked = self.send(stream.as_ref());
             let now = self.now();
             let wake = self.link.next_wake(now).map(|at| at.saturating_sub(now.monotonic));
@@ -117,10 +117,6 @@ impl<S: Side + Send + 'static> Driver<S> {
                 command = commands.recv() => {
                     let Some(command) = command else { break };
                     self.obey(command, &mut stream);
-                    for _ in 1..BATCH {
-                        let Ok(command) = commands.try_recv() else { break };
-                        self.obey(command, &mut stream);
-                    }
                 }
                 Some((ticket, outcome)) = writes.next(), if !writes.is_empty() => {
                     let now = self.now();
@@ -136,9 +132,33 @@ impl<S: Side + Send + 'static> Driver<S> {
                     self.link.tick(now);
                 }
             }
+            self.take_more(&mut commands, &mut writes, &mut stream);
         }
         if let Some(stream) = stream {
             stream.close.cancel();
+        }
+    }
+
+    /// Takes in what else is there, some of each, so that none waits for the others and answers go out together.
+    fn take_more(
+        &mut self,
+        commands: &mut mpsc::Receiver<Command<S>>,
+        writes: &mut Writes,
+        stream: &mut Option<Stream>,
+    ) {
+        for _ in 0..BATCH {
+            let Ok(command) = commands.try_recv() else { break };
+            self.obey(command, stream);
+        }
+        for _ in 0..BATCH {
+            let Some(Some((ticket, outcome))) = writes.next().now_or_never() else { break };
+            let now = self.now();
+            self.link.written(now, ticket, outcome);
+        }
+        for _ in 0..BATCH {
+            let next = stream.as_mut().filter(|_| !self.link.is_full()).and_then(|open| open.incoming.try_recv().ok());
+            let Some(received) = next else { break };
+            self.received(Some(received), stream);
         }
     }
 
@@ -216,25 +236,40 @@ impl<S: Side + Send + 'static> Driver<S> {
             // There was room for it; if the stream has just ended, it is sent again on the next one.
             let _ = stream.outgoing.try_send(event);
         }
-        self.metrics.queue(self.link.core.outbox.len(), self.link.core.outbox.oldest(now));
+        let core = &self.link.core;
+        self.metrics.queues(core.outbox.len(), core.outbox.oldest(now), core.waiting_inbound());
         stream.outgoing.capacity() == 0
     }
 
-    fn carry_out(&mut self, writes: &Writes, stream: Option<&Stream>) {
+    fn carry_out(&mut self, writes: &Writes, stream: Option<&Stream>, tasks: &Tasks) {
         for effect in self.link.effects() {
             match effect {
                 Effect::Write(ticket, key, write) => {
                     let objects = self.objects.clone();
                     let labels = self.namespace_labels.clone();
                     let namespace = self.link.side.namespace_first(&key, &write);
-                    writes.push(Box::pin(async move {
+                    // A task of its own: bodies of many writes are made and read on all processors.
+                    let (told, outcome) = oneshot::channel();
+                    let stop = tasks.token();
+                    let writing = async move {
                         if let Some(namespace) = namespace
                             && let Err(error) = objects.ensure_namespace(&namespace, &labels).await
                         {
-                            tracing::warn!(namespace, %error, "the namespace could not be made");
+                            let error = explain(&error, "create", &format!("/api/v1/namespaces/{namespace}"));
+                            tracing::warn!(namespace, error, "the namespace could not be made");
                         }
-                        (ticket, objects.write(&key, write).await)
-                    }));
+                        // Nobody listens when the connection has ended.
+                        let _ = told.send(objects.write(&key, write).await);
+                    };
+                    tasks.spawn("write", async move {
+                        tokio::select! {
+                            () = writing => {}
+                            () = stop.cancelled() => {}
+                        }
+                    });
+                    writes.push(
+                        outcome.map(move |outcome| (ticket, outcome.unwrap_or_else(|_| Outcome::lost()))).boxed(),
+                    );
                 }
                 Effect::Deliver(event) => {
                     if let Some(stream) = stream {

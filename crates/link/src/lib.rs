@@ -3,9 +3,11 @@
 mod drive;
 mod metrics;
 mod objects;
+mod rights;
 mod watch;
 
 pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream, Tell};
 pub use metrics::{Figures, LinkMetrics, Role};
 pub use objects::{Objects, collection, slim};
+pub use rights::explain;
 pub use watch::{Observed, Source, follow};

@@ -13,7 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use thane_api::event::{DecodeError, Event, Target, Type};
+use thane_api::event::{DecodeError, Event, Mode, Target, Type};
 use thane_sync::failure::Class;
 use thane_sync::link::Note;
 
@@ -24,15 +24,15 @@ use upstream::Upstream;
 pub enum Role {
     /// The hub, which argocd-agent calls the principal.
     Principal,
-    /// An agent.
-    Agent,
+    /// An agent, in its mode.
+    Agent(Mode),
 }
 
 impl Role {
     fn as_str(self) -> &'static str {
         match self {
             Self::Principal => "principal",
-            Self::Agent => "agent",
+            Self::Agent(_) => "agent",
         }
     }
 }
@@ -92,7 +92,6 @@ pub struct Figures {
     propagation: Family<TargetLabel, Histogram, fn() -> Histogram>,
     acknowledged: Family<TargetLabel, Histogram, fn() -> Histogram>,
     upstream: Upstream,
-    role: Role,
 }
 
 /// From one millisecond to two minutes.
@@ -118,14 +117,13 @@ impl Figures {
             queued_age: Family::default(),
             propagation: Family::new_with_constructor(seconds),
             acknowledged: Family::new_with_constructor(seconds),
-            upstream: Upstream::new(),
-            role,
+            upstream: Upstream::new(role),
         }
     }
 
     /// Shows them.
     pub fn register(&self, registry: &mut Registry) {
-        self.upstream.register(self.role, registry);
+        self.upstream.register(registry);
         let registry = registry.sub_registry_with_prefix("thane_fleet");
         registry.register("events_received", "Events that came", self.received.clone());
         registry.register("events_sent", "Events that were sent, repeats included", self.sent.clone());
@@ -145,7 +143,15 @@ impl Figures {
 
     /// The figures of one connection.
     pub fn of(&self, peer: &str) -> Arc<LinkMetrics> {
-        Arc::new(LinkMetrics { figures: self.clone(), peer: peer.into(), refusals: Mutex::default() })
+        let label = PeerLabel { peer: peer.into() };
+        Arc::new(LinkMetrics {
+            queued: self.queued.get_or_create_owned(&label),
+            queued_age: self.queued_age.get_or_create_owned(&label),
+            depths: upstream::Depths::new(&self.upstream),
+            figures: self.clone(),
+            peer: label.peer,
+            refusals: Mutex::default(),
+        })
     }
 
     /// Forgets a peer that is gone for good.
@@ -153,6 +159,7 @@ impl Figures {
         let label = PeerLabel { peer: peer.into() };
         self.queued.remove(&label);
         self.queued_age.remove(&label);
+        self.upstream.forget(peer);
     }
 }
 
@@ -160,6 +167,9 @@ impl Figures {
 #[derive(Debug)]
 pub struct LinkMetrics {
     figures: Figures,
+    queued: Gauge,
+    queued_age: Gauge<f64, std::sync::atomic::AtomicU64>,
+    depths: upstream::Depths,
     peer: Arc<str>,
     refusals: Mutex<Refusals>,
 }
@@ -211,23 +221,28 @@ impl LinkMetrics {
         tracing::warn!(peer = &*self.peer, %error, "an event could not be read");
     }
 
-    pub(crate) fn queue(&self, events: usize, oldest: Option<Duration>) {
-        self.figures.queued.get_or_create(&self.peer()).set(i64::try_from(events).unwrap_or(i64::MAX));
-        let age = oldest.unwrap_or_default().as_secs_f64();
-        self.figures.queued_age.get_or_create(&self.peer()).set(age);
+    /// How much waits: to be sent or acknowledged, since when, and to be processed.
+    pub(crate) fn queues(&self, outgoing: usize, oldest: Option<Duration>, incoming: usize) {
+        self.queued.set(i64::try_from(outgoing).unwrap_or(i64::MAX));
+        self.queued_age.set(oldest.unwrap_or_default().as_secs_f64());
+        self.depths.set(outgoing, incoming);
     }
 
     pub(crate) fn note(&self, note: &Note, now: Timestamp) {
         let peer = &*self.peer;
         match note {
-            Note::Applied { target, kind, sent_at, trace, wrote } => {
+            Note::Applied { target, kind, sent_at, trace, wrote, took } => {
                 tracing::debug!(peer, target = target.as_str(), r#type = %kind.as_str(), trace, wrote, "applied");
                 self.processed(target, kind, if *wrote { "applied" } else { "unchanged" });
                 self.propagated(target, sent_at.as_deref(), now);
+                self.figures.upstream.processed(peer, upstream::SUCCESS, &target_label(target), *took);
             }
-            Note::Refused { target, kind, class, message } => {
+            Note::Refused { target, kind, class, message, took } => {
                 self.processed(target, kind, "refused");
-                self.figures.upstream.failed(&target_label(target));
+                let label = target_label(target);
+                self.figures.upstream.failed(&label);
+                let status = if *class == Class::Permanent { upstream::NOT_ALLOWED } else { upstream::FAILURE };
+                self.figures.upstream.processed(peer, status, &label, *took);
                 let (target, kind, class) = (target.as_str(), kind.as_str(), class.name());
                 match self.refusals.lock().next(now) {
                     Some(unsaid) => {
@@ -240,6 +255,9 @@ impl LinkMetrics {
                 let labels = ClassLabels { peer: Arc::clone(&self.peer), class: class.name() };
                 self.figures.write_failures.get_or_create(&labels).inc();
                 self.figures.upstream.failed(&key.kind.name().to_lowercase());
+                if *class == Class::Temporary {
+                    self.figures.upstream.retried();
+                }
                 let (kind, namespace, name) = (key.kind.name(), &key.namespace, &key.name);
                 if *class == Class::Temporary {
                     tracing::debug!(peer, kind, namespace, name, message, "a write failed and is tried again");
@@ -250,6 +268,7 @@ impl LinkMetrics {
             Note::Acknowledged { target, waited, .. } => {
                 let label = TargetLabel { target: target_label(target) };
                 self.figures.acknowledged.get_or_create(&label).observe(waited.as_secs_f64());
+                self.figures.upstream.waited(*waited);
             }
             Note::Repaired { key } => {
                 self.figures.repairs.get_or_create(&self.peer()).inc();
@@ -292,6 +311,11 @@ impl LinkMetrics {
         self.figures.upstream.propagated(&label.target, seconds);
         self.figures.propagation.get_or_create(&label).observe(seconds);
     }
+}
+
+/// Every label that a target can become.
+fn target_labels() -> impl Iterator<Item = String> {
+    Target::names().chain(["other"]).map(str::to_owned)
 }
 
 /// Names of our own peers' making do not become labels.

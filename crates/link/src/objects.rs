@@ -12,6 +12,10 @@ use thane_sync::object::{Key, Kind, Object};
 use thane_sync::work::{Failure, Outcome, Write};
 use tokio::sync::Semaphore;
 
+use crate::rights::explain;
+
+const CREATE: &str = "create";
+
 /// A Kubernetes API to write to.
 #[derive(Clone)]
 pub struct Objects {
@@ -64,6 +68,11 @@ impl Objects {
         let path = format!("{}/{}", collection(key.kind, Some(&key.namespace)), key.name);
         let is_create = matches!(write, Write::Create(_));
         let is_delete = matches!(write, Write::Delete { .. });
+        let verb = match &write {
+            Write::Create(_) => CREATE,
+            Write::Replace(_) => "update",
+            Write::Delete { .. } => "delete",
+        };
         let answer = match write {
             Write::Create(object) => {
                 let path = collection(key.kind, Some(&key.namespace));
@@ -89,7 +98,7 @@ impl Objects {
             Err(kube::Error::Api(status)) if status.code == 409 || (status.code == 404 && !is_create) => {
                 self.stale(&path, &status.message).await
             }
-            Err(error) => classify(&error, is_create),
+            Err(error) => classify(&error, verb, &path),
         }
     }
 
@@ -98,7 +107,7 @@ impl Objects {
         match self.send(Method::GET, path, None).await {
             Ok(object) => Outcome::Stale(Some(Arc::new(slim(object)))),
             Err(kube::Error::Api(status)) if status.code == 404 => Outcome::Stale(None),
-            Err(error) => match classify(&error, false) {
+            Err(error) => match classify(&error, "get", path) {
                 Outcome::Failed(failure) => failed(failure.class, format!("{reason}; then {}", failure.message)),
                 outcome => outcome,
             },
@@ -154,13 +163,12 @@ fn failed(class: Class, message: impl Into<String>) -> Outcome {
     Outcome::Failed(Failure { class, message: message.into() })
 }
 
-fn classify(error: &kube::Error, is_create: bool) -> Outcome {
+fn classify(error: &kube::Error, verb: &str, path: &str) -> Outcome {
+    let message = explain(error, verb, path);
     match error {
         // The namespace of a new object is missing: nothing to compare would bring it.
-        kube::Error::Api(status) if status.code == 404 && is_create => failed(Class::Permanent, status.message.clone()),
-        kube::Error::Api(status) => {
-            failed(Class::of_status(status.code, &status.reason, &status.message), status.message.clone())
-        }
-        other => failed(Class::Temporary, other.to_string()),
+        kube::Error::Api(status) if status.code == 404 && verb == CREATE => failed(Class::Permanent, message),
+        kube::Error::Api(status) => failed(Class::of_status(status.code, &status.reason, &status.message), message),
+        _ => failed(Class::Temporary, message),
     }
 }

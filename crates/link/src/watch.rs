@@ -13,6 +13,7 @@ use thane_sync::object::Object;
 use tokio::sync::mpsc;
 
 use crate::objects::slim;
+use crate::rights::explain;
 
 /// Objects in one page of a list.
 const PAGE: usize = 500;
@@ -74,7 +75,10 @@ pub async fn follow<T: Send>(
             }
             Err(End::Closed) => return,
             Err(End::Expired) => tracing::info!(path = source.path, "the watch is too far behind, listing again"),
-            Err(End::Failed(error)) => tracing::warn!(path = source.path, %error, "the watch failed, trying again"),
+            Err(End::Failed(verb, error)) => {
+                let error = explain(&error, verb, &source.path);
+                tracing::warn!(path = source.path, error, "the watch failed, trying again");
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(delay) => delay = (delay * 2).min(RETRY_MAX),
@@ -89,15 +93,15 @@ enum End {
     Closed,
     /// History from there is gone.
     Expired,
-    /// Anything else.
-    Failed(kube::Error),
+    /// Anything else, while doing that.
+    Failed(&'static str, kube::Error),
 }
 
-impl From<kube::Error> for End {
-    fn from(error: kube::Error) -> Self {
-        match &error {
+impl End {
+    fn of(verb: &'static str) -> impl Fn(kube::Error) -> Self {
+        move |error| match &error {
             kube::Error::Api(status) if status.code == 410 => Self::Expired,
-            _ => Self::Failed(error),
+            _ => Self::Failed(verb, error),
         }
     }
 }
@@ -135,7 +139,8 @@ async fn list<T, W: Fn(Observed) -> T>(client: &Client, source: &Source, out: &O
     loop {
         let request =
             Request::get(query(source, &format!("limit={PAGE}&continue={}", encode(&token)))).body(Vec::new());
-        let mut page: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
+        let request = request.map_err(kube::Error::HttpError).map_err(End::of("list"))?;
+        let mut page: Value = client.request(request).await.map_err(End::of("list"))?;
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
             objects.extend(items.into_iter().map(|item| Arc::new(slim(item))));
         }
@@ -158,10 +163,12 @@ async fn watch<T, W: Fn(Observed) -> T>(
     out: &Out<T, W>,
 ) -> Result<String, End> {
     let more = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}");
-    let request = Request::get(query(source, &more)).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    let events = client.request_events::<Value>(request).await?;
+    let failed = End::of("watch");
+    let request =
+        Request::get(query(source, &more)).body(Vec::new()).map_err(kube::Error::HttpError).map_err(&failed)?;
+    let events = client.request_events::<Value>(request).await.map_err(&failed)?;
     let mut events = std::pin::pin!(events);
-    while let Some(event) = events.try_next().await? {
+    while let Some(event) = events.try_next().await.map_err(&failed)? {
         let observed = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Observed::Applied(Arc::new(slim(object))),
             WatchEvent::Deleted(object) => Observed::Deleted(Arc::new(slim(object))),
@@ -169,7 +176,7 @@ async fn watch<T, W: Fn(Observed) -> T>(
                 version = bookmark.metadata.resource_version;
                 continue;
             }
-            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
+            WatchEvent::Error(status) => return Err(failed(kube::Error::Api(status))),
         };
         let (Observed::Applied(object) | Observed::Deleted(object)) = &observed else { continue };
         thane_sync::object::resource_version(object).clone_into(&mut version);

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod clock;
 pub mod config;
+pub mod dial;
 pub mod files;
 pub mod metrics;
 pub mod net;

@@ -109,6 +109,8 @@ pub struct Incoming {
     pub event: Event,
     /// Its body.
     pub body: Value,
+    /// When its turn came, on the monotonic clock.
+    pub begun: Duration,
 }
 
 /// How a job about an object ended.
@@ -268,7 +270,7 @@ impl<S: Side> Link<S> {
     fn admit(&mut self, now: Now, lane: &Lane, event: Event, key: Option<Key>, body: Value) {
         match self.core.inbox.receive(now, lane.clone(), event) {
             Verdict::Start(event) => match key {
-                Some(key) => self.begin_inbound(now, key, Box::new(Incoming { event, body })),
+                Some(key) => self.begin_inbound(now, key, Box::new(Incoming { event, body, begun: now.monotonic })),
                 None => self.handle(now, lane, &event),
             },
             Verdict::Acknowledge(ack) | Verdict::Waits { superseded: Some(ack) } => {
@@ -281,12 +283,13 @@ impl<S: Side> Link<S> {
     /// An event that is refused before it has a place: counted, and acknowledged so that it does not come again.
     fn turn_away(&mut self, event: &Event, refusal: &Refusal) {
         self.core.outbox.push_untracked(event.acknowledgement());
-        self.note_refusal(event, refusal);
+        self.note_refusal(event, refusal, Duration::ZERO);
     }
 
-    fn note_refusal(&mut self, event: &Event, refusal: &Refusal) {
+    fn note_refusal(&mut self, event: &Event, refusal: &Refusal, took: Duration) {
         let (target, kind) = (event.target.clone(), event.kind.clone());
-        self.core.note(Note::Refused { target, kind, class: refusal.class(), message: refusal.message.clone() });
+        let (class, message) = (refusal.class(), refusal.message.clone());
+        self.core.note(Note::Refused { target, kind, class, message, took });
     }
 
     fn acknowledged(&mut self, now: Now, event: &Event) {
@@ -326,7 +329,7 @@ impl<S: Side> Link<S> {
             other => Err(Refusal::new(Reason::Invalid, format!("nothing is known about {}", other.as_str()))),
         };
         if let Err(refusal) = handled {
-            self.note_refusal(event, &refusal);
+            self.note_refusal(event, &refusal, Duration::ZERO);
         }
     }
 
@@ -362,11 +365,14 @@ impl<S: Side> Link<S> {
             // It was readable when it came; whose it is may have changed since.
             match self.read(kind, &event) {
                 Ok((key, body)) if Lane::of(&key) == next => {
-                    self.core.ready.push_back((key, Box::new(Incoming { event, body })));
+                    self.core.ready.push_back((key, Box::new(Incoming { event, body, begun: now.monotonic })));
                     return;
                 }
-                Ok(_) => self.note_refusal(&event, &Refusal::new(Reason::NotYours, "it has moved elsewhere")),
-                Err(refusal) => self.note_refusal(&event, &refusal),
+                Ok(_) => {
+                    let refusal = Refusal::new(Reason::NotYours, "it has moved elsewhere");
+                    self.note_refusal(&event, &refusal, Duration::ZERO);
+                }
+                Err(refusal) => self.note_refusal(&event, &refusal, Duration::ZERO),
             }
             lane = next;
         }
@@ -492,8 +498,8 @@ impl<S: Side> Link<S> {
             return;
         }
         if let Some(incoming) = self.core.works.why(key).and_then(Why::incoming) {
-            let event = incoming.event.clone();
-            self.note_refusal(&event, refusal);
+            let (event, took) = (incoming.event.clone(), now.monotonic.saturating_sub(incoming.begun));
+            self.note_refusal(&event, refusal, took);
         }
         if refusal.reason.is_worth_a_retry() {
             self.give_up_on(now, key, class, refusal.message.clone());
@@ -521,7 +527,8 @@ impl<S: Side> Link<S> {
         }
         self.side.settled(&mut self.core, now, key, &why, settled);
         if let Some(incoming) = why.incoming().filter(|_| !is_refused) {
-            self.core.applied(&incoming.event, *settled == Settled::Written);
+            let took = now.monotonic.saturating_sub(incoming.begun);
+            self.core.applied(&incoming.event, *settled == Settled::Written, took);
         }
         if matches!((&why, settled), (Why::Retry(_), Settled::Written)) {
             // It is an old wish by now; its sender may have forgotten it.

@@ -38,9 +38,7 @@ pub use pattern::Pattern;
 pub use plan::{Class, Plan, Precondition, Propagation, Reason, Refusal};
 pub use project::{project_for_agent, project_goes_to};
 pub use revert::{revert_deletion, revert_mirror, revert_mirror_deletion, revert_tampering};
-pub use route::{
-    Route, agent_of_application, is_distributed_project, is_distributed_repository, repository_project, route,
-};
+pub use route::{Route, is_distributed_project, is_distributed_repository, repository_project, route};
 pub use same::same;
 pub use status::{deletion_on_hub, error_on_hub, release, status_on_hub};
 pub use wire::{

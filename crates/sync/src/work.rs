@@ -43,6 +43,13 @@ pub enum Outcome {
     Failed(Failure),
 }
 
+impl Outcome {
+    /// Nobody will say how it ended; looking again tells.
+    pub fn lost() -> Self {
+        Self::Failed(Failure { class: Class::Temporary, message: "the write was broken off".to_owned() })
+    }
+}
+
 /// Why a write did not happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {

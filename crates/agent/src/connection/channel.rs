@@ -7,13 +7,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use http::{Request, Response, Uri};
 use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::pki_types::ServerName;
 use thane_runtime::Tasks;
+use thane_runtime::dial::{self, KeepAlive};
 use thane_runtime::net::{BoxIo, SharedNetwork};
 use thane_runtime::tls::ClientTls;
 use tokio::sync::watch;
-use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 
@@ -21,9 +19,6 @@ use super::failure::chain;
 use super::watched::{Trouble, Watched};
 use super::{Config, Failure, Step, websocket};
 
-/// How much of a stream, and of all streams of a connection, may be under way.
-const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// Time for a broken connection to say why, once a call has failed on it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -60,15 +55,11 @@ impl Line {
             .map_err(|_| self.late(Step::Connect))?
             .map_err(|error| self.unreachable(&error))?;
         let Some(tls) = &self.tls else { return Ok(stream) };
-        let name = ServerName::try_from(self.config.host.clone()).map_err(|error| self.unreachable(&error))?;
-        let mut config = (*tls.config()).clone();
-        config.alpn_protocols = vec![protocol.to_vec()];
-        let shaking = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        let config = tls.config();
+        let shaking = dial::tls(stream, &self.config.host, &config, protocol);
         let shaken = tokio::time::timeout(timeout, shaking).await.map_err(|_| self.late(Step::Tls))?;
         let address = self.address();
-        let stream = shaken
-            .map_err(|error| Failure::of_tls(&address, &error).unwrap_or_else(|| self.unreachable(&chain(&error))))?;
-        Ok(Box::new(stream))
+        shaken.map_err(|error| Failure::of_tls(&address, &error).unwrap_or_else(|| self.unreachable(&chain(&error))))
     }
 
     pub(super) fn late(&self, step: Step) -> Failure {
@@ -109,15 +100,8 @@ impl Channel {
         }
         let trouble = Trouble::default();
         let stream = Watched { stream: line.open(b"h2").await?, address: line.address(), trouble: trouble.clone() };
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .keep_alive_interval(line.config.keepalive_interval)
-            .keep_alive_timeout(line.config.keepalive_timeout)
-            .keep_alive_while_idle(true);
-        let shaking = tokio::time::timeout(line.config.connect_timeout, builder.handshake(TokioIo::new(stream)));
+        let keep_alive = KeepAlive { interval: line.config.keepalive_interval, timeout: line.config.keepalive_timeout };
+        let shaking = tokio::time::timeout(line.config.connect_timeout, dial::http2(stream, keep_alive));
         let shaken = shaking.await.map_err(|_| line.late(Step::Http))?;
         let told = move |error: &hyper::Error| trouble.get().unwrap_or_else(|| Failure::Lost(chain(error)));
         let (sender, connection) = shaken.map_err(|error| told(&error))?;

@@ -1,5 +1,8 @@
 //! What the connection counts.
 
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -22,6 +25,7 @@ pub struct Metrics {
     failures: Family<Why, Counter>,
     frames: Family<Why, Counter>,
     since: Gauge,
+    first_event: Gauge<f64, AtomicU64>,
     unauthenticated: Counter,
 }
 
@@ -35,6 +39,8 @@ impl Metrics {
             "Attempts and connections that failed, by reason",
             self.failures.clone(),
         );
+        let first = "From the last dial to the first event, in seconds";
+        registry.register("agent_first_event_seconds", first, self.first_event.clone());
         registry.register("agent_frames_refused", "Frames that were no event, by reason", self.frames.clone());
     }
 
@@ -53,6 +59,15 @@ impl Metrics {
         self.connections.inc();
         self.connected.set(1);
         self.since.set(now.as_second());
+    }
+
+    pub(super) fn first_event(&self, after: Duration) {
+        self.first_event.set(after.as_secs_f64());
+    }
+
+    /// From the last dial to the first event; zero before there was one.
+    pub fn first_event_after(&self) -> Duration {
+        Duration::from_secs_f64(self.first_event.get().max(0.0))
     }
 
     pub(super) fn failed(&self, failure: &Failure) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thane_api::event::{Event, Target, Type};
+use thane_runtime::SharedClock;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
@@ -34,6 +35,9 @@ pub(super) struct Stream {
     pub(super) heartbeat: Option<Duration>,
     /// Whether the hub answers them.
     pub(super) is_answered: bool,
+    pub(super) clock: SharedClock,
+    /// When the connection was begun, on the monotonic clock.
+    pub(super) dialled: Duration,
 }
 
 impl Stream {
@@ -54,6 +58,7 @@ impl Stream {
             }
         };
         let mut unanswered = 0;
+        let mut is_first = true;
         loop {
             let received = tokio::select! {
                 () = self.close.cancelled() => return closed(),
@@ -70,6 +75,9 @@ impl Stream {
             match received {
                 Ok(Some(received)) => {
                     unanswered = 0;
+                    if std::mem::take(&mut is_first) {
+                        self.metrics.first_event(self.clock.monotonic().saturating_sub(self.dialled));
+                    }
                     if let Some(failure) = self.take(received).await {
                         return failure;
                     }

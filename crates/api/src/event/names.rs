@@ -53,6 +53,11 @@ const TYPES: [(&str, Type); 19] = [
 const OUR_TYPES: [(&str, Type); 2] = [("digest", Type::Digest), ("digest-items", Type::DigestItems)];
 
 impl Target {
+    /// The names of all that are known.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TARGETS.iter().map(|(name, _)| *name)
+    }
+
     /// Its name on the wire.
     pub fn as_str(&self) -> &str {
         match self {

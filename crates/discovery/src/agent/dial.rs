@@ -1,39 +1,19 @@
 //! Connections out of the agent: to the hub, and to what is checked.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use thane_runtime::Tasks;
+pub(super) use thane_runtime::dial::tls;
+use thane_runtime::dial::{self, KeepAlive};
 use thane_runtime::net::BoxIo;
-use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 
-const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Shakes hands; `protocol` is spoken afterwards.
-pub(super) async fn tls(
-    stream: BoxIo,
-    host: &str,
-    config: &Arc<ClientConfig>,
-    protocol: &[u8],
-) -> Result<BoxIo, BoxError> {
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?;
-    let mut config = config.as_ref().clone();
-    config.alpn_protocols = vec![protocol.to_vec()];
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-    Ok(Box::new(stream))
-}
 
 /// Host and port of an address; a scheme before it and a path behind it are ignored.
 pub(super) fn host_and_port(address: &str, default: Option<u16>) -> Option<(String, u16)> {
@@ -64,15 +44,8 @@ impl Channel {
         close: CancellationToken,
         tasks: &Tasks,
     ) -> Result<Self, BoxError> {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW);
-        if let Some(interval) = keep_alive {
-            builder.keep_alive_interval(interval).keep_alive_timeout(interval).keep_alive_while_idle(true);
-        }
-        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+        let keep_alive = KeepAlive { interval: keep_alive, timeout: keep_alive.unwrap_or_default() };
+        let (sender, connection) = dial::http2(stream, keep_alive).await?;
         tasks.spawn("connection", async move {
             let _ended = close.clone().drop_guard();
             tokio::select! {

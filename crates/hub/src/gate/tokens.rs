@@ -1,9 +1,15 @@
-//! Tokens: RS512 JSON web tokens that agents show with every call.
+//! Tokens: JSON web tokens that agents show with every call.
+//!
+//! Only hubs with the same key ever check those, so they carry a MAC (HS512) whose key comes from the RSA key: a signature of
+//! 4096 bits takes milliseconds, and a thousand agents that come back at once would wait for two each. Tokens for the
+//! resource proxy outlive a hub and stay signed (RS512), as argocd-agent makes and expects them; signed ones of either
+//! use are accepted, so that agents of a hub whose image was switched go on.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_SHA512};
@@ -26,8 +32,11 @@ pub const ROTATE: Duration = Duration::from_mins(10);
 /// How far clocks may be apart.
 pub const LEEWAY: Duration = Duration::from_mins(1);
 
-/// The header of every token.
-const HEADER: &str = r#"{"alg":"RS512","typ":"JWT"}"#;
+/// Headers of tokens that are signed, and of those with a MAC.
+const SIGNED: &str = r#"{"alg":"RS512","typ":"JWT"}"#;
+const MACED: &str = r#"{"alg":"HS512","typ":"JWT"}"#;
+/// What the key for MACs is made for.
+const PURPOSE: &[u8] = b"thane: tokens of agents, HS512";
 const ISSUER: &str = "argocd-agent-server";
 /// Longer texts are no token of ours.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
@@ -118,6 +127,8 @@ pub enum KeyError {
 pub struct Tokens {
     signing: KeyPair,
     verifying: DecodingKey,
+    mac: hmac::Key,
+    mac_verifying: DecodingKey,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -159,7 +170,13 @@ impl Tokens {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| unreadable(&error))?;
         let pair = KeyPair::from_pkcs8(der.secret_pkcs8_der()).map_err(|error| unreadable(&error))?;
         let verifying = DecodingKey::from_rsa_der(pair.public_key().as_ref());
-        Ok(Self { signing: pair, verifying })
+        let secret = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA512, der.secret_pkcs8_der()), PURPOSE);
+        Ok(Self {
+            signing: pair,
+            verifying,
+            mac: hmac::Key::new(hmac::HMAC_SHA512, secret.as_ref()),
+            mac_verifying: DecodingKey::from_secret(secret.as_ref()),
+        })
     }
 
     /// Bits of the key.
@@ -212,14 +229,24 @@ impl Tokens {
             iat: now,
             jti: uuid::Uuid::new_v4().to_string(),
         };
-        self.sign(&serde_json::to_vec(&claims).map_err(|error| KeyError::Sign(error.to_string()))?)
+        let claims = serde_json::to_vec(&claims).map_err(|error| KeyError::Sign(error.to_string()))?;
+        match audience {
+            Audience::Access | Audience::Refresh => Ok(self.mac(&claims)),
+            Audience::ResourceProxy => self.sign(&claims),
+        }
+    }
+
+    fn mac(&self, claims: &[u8]) -> String {
+        let mut token = unsigned(MACED, claims);
+        let tag = hmac::sign(&self.mac, token.as_bytes());
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(tag, &mut token);
+        token
     }
 
     /// Signs with the key as it was read once; the library would read it anew for each token.
     fn sign(&self, claims: &[u8]) -> Result<String, KeyError> {
-        let mut token = URL_SAFE_NO_PAD.encode(HEADER);
-        token.push('.');
-        URL_SAFE_NO_PAD.encode_string(claims, &mut token);
+        let mut token = unsigned(SIGNED, claims);
         let mut signature = vec![0; self.signing.public_modulus_len()];
         self.signing
             .sign(&RSA_PKCS1_SHA512, &SystemRandom::new(), token.as_bytes(), &mut signature)
@@ -246,15 +273,20 @@ impl Tokens {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Invalid::Foreign);
         }
-        let mut validation = Validation::new(Algorithm::RS512);
+        let header = jsonwebtoken::decode_header(token).map_err(|_| Invalid::Foreign)?;
+        // Each key is for one algorithm only, whatever a header says.
+        let (algorithm, key) = match header.alg {
+            Algorithm::HS512 => (Algorithm::HS512, &self.mac_verifying),
+            _ => (Algorithm::RS512, &self.verifying),
+        };
+        let mut validation = Validation::new(algorithm);
         validation.set_issuer(&[ISSUER]);
         validation.set_audience(&[audience.name()]);
         validation.set_required_spec_claims(&["iss", "aud", "sub"]);
         // The library reads the machine's clock; ours is the one that counts.
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        let claims =
-            jsonwebtoken::decode::<Claims>(token, &self.verifying, &validation).map_err(|_| Invalid::Foreign)?.claims;
+        let claims = jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(|_| Invalid::Foreign)?.claims;
         let (now, leeway) = (now.as_second(), i64::try_from(LEEWAY.as_secs()).unwrap_or_default());
         if claims.exp.is_some_and(|end| now.saturating_sub(leeway) >= end) {
             return Err(Invalid::Expired);
@@ -264,6 +296,14 @@ impl Tokens {
         }
         Ok(claims)
     }
+}
+
+/// Header and claims of a token.
+fn unsigned(header: &str, claims: &[u8]) -> String {
+    let mut token = URL_SAFE_NO_PAD.encode(header);
+    token.push('.');
+    URL_SAFE_NO_PAD.encode_string(claims, &mut token);
+    token
 }
 
 fn text(subject: &Subject) -> Result<String, KeyError> {

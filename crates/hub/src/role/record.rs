@@ -17,6 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use thane_link::explain;
 use thane_runtime::{SharedClock, Tasks};
 use tokio::sync::mpsc;
 
@@ -142,7 +143,8 @@ async fn write_all(client: Client, mut changes: mpsc::Receiver<(String, Value)>,
         };
         if let Err(error) = write(&client, &agent, status).await {
             // An API without this kind is fine: nothing but `thane agents list` reads it.
-            tracing::debug!(agent, %error, "the agent's record was not written");
+            let error = explain(&error, "patch", PATH);
+            tracing::debug!(agent, error, "the agent's record was not written");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::Request;
 use kube::Client;
 use serde_json::Value;
-use thane_link::Observed;
+use thane_link::{Observed, explain};
 use thane_sync::object::{self, Object};
 
 use super::record::PATH;
@@ -53,7 +53,13 @@ pub(super) async fn is_served(client: &Client) -> bool {
     match client.request::<Value>(request).await {
         Ok(_) => true,
         Err(error) => {
-            tracing::warn!(%error, "agents are not kept as objects: apply the definition of agents.thane.dev");
+            let error = match error {
+                kube::Error::Api(status) if status.code == 404 => {
+                    "the kind is not there: apply 10-definition.yaml of deploy/hub".to_owned()
+                }
+                error => explain(&error, "list", PATH),
+            };
+            tracing::warn!(error, "agents are not kept as objects");
             false
         }
     }

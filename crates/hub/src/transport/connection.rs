@@ -111,8 +111,12 @@ impl Door {
                 self.routes.clone()
             }
         };
+        let call = guests.is_none().then(|| self.service.metrics.calls().begin(request.uri().path()));
         match routes.oneshot(request).await {
-            Ok(response) => response,
+            Ok(response) => match call {
+                Some(call) => call.answered(response),
+                None => response,
+            },
             Err(never) => match never {},
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
+use prometheus_client::metrics::counter::Counter;
 use thane_api::event::{Codec, DecodeError, Event, PONG, Target, Type};
 use thane_api::wire::events::{PingRequest, PongReply, PushSummary};
 use thane_runtime::Tasks;
@@ -38,6 +39,7 @@ struct Reader {
     incoming: mpsc::Sender<Received>,
     outgoing: mpsc::WeakSender<Event>,
     is_answered: bool,
+    received: Counter,
     _open: Open,
 }
 
@@ -51,15 +53,17 @@ impl Events {
         let config = &self.service.config;
         let (outgoing, to_send) = mpsc::channel(config.outgoing_max);
         let (incoming, received) = mpsc::channel(config.incoming_max);
+        let (received_count, sent_count) = self.service.metrics.calls().messages();
         let handle = self.active.replace(&identity.agent, incoming.clone(), connection.ended.child_token());
         let reader = Reader {
             stream: request.into_inner(),
             incoming,
             outgoing: outgoing.downgrade(),
             is_answered: identity.capabilities.contains(PONG),
+            received: received_count,
             _open: self.service.metrics.subscribed(),
         };
-        let response = handle.outgoing(to_send, self.active.clone());
+        let response = handle.outgoing(to_send, self.active.clone(), sent_count);
         let close = handle.close.clone();
         let stream = Stream { identity, peer: connection.peer.address, outgoing, incoming: received, close };
         let handing_over = tokio::time::timeout(config.handshake_timeout, self.service.streams.send(stream));
@@ -116,6 +120,7 @@ impl Reader {
                 Ok(None) => return None,
                 Err(status) => return Some(too_large(status)),
             };
+            self.received.inc();
             match &received {
                 Ok(event) if event.target == Target::Heartbeat => {
                     if event.kind == Type::Ping && self.is_answered {

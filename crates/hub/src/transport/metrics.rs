@@ -7,6 +7,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use thane_api::event::Fault;
 
+use super::calls::Calls;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Why {
     reason: &'static str,
@@ -20,6 +22,7 @@ pub struct Metrics {
     full: Counter,
     cut: Family<Why, Counter>,
     frames: Family<Why, Counter>,
+    calls: Calls,
 }
 
 impl Metrics {
@@ -30,6 +33,16 @@ impl Metrics {
         registry.register("hub_connections_full", "Times no further connection was accepted", self.full.clone());
         registry.register("hub_connections_cut", "Connections that the hub ended, by reason", self.cut.clone());
         registry.register("hub_frames_refused", "Frames that were no event, by reason", self.frames.clone());
+    }
+
+    /// Makes the counts of calls visible, under names that gRPC servers share.
+    pub fn register_calls(&self, registry: &mut Registry) {
+        self.calls.register(registry);
+    }
+
+    /// What is counted about calls.
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// One more connection, until what is given back is dropped.

@@ -111,13 +111,14 @@ impl Core {
         self.effects.push(Effect::Note(note));
     }
 
-    pub(super) fn applied(&mut self, event: &Event, wrote: bool) {
+    pub(super) fn applied(&mut self, event: &Event, wrote: bool, took: Duration) {
         self.note(Note::Applied {
             target: event.target.clone(),
             kind: event.kind.clone(),
             sent_at: event.extensions.get(thane_api::event::SENT_AT).cloned(),
             trace: event.extensions.get(TRACE_PARENT).cloned(),
             wrote,
+            took,
         });
     }
 
@@ -156,6 +157,11 @@ impl Core {
     /// Whether nothing is known of what the peer has.
     pub fn is_fresh(&self) -> bool {
         self.fresh
+    }
+
+    /// Events of the peer that wait for their turn.
+    pub fn waiting_inbound(&self) -> usize {
+        self.inbox.len() + self.waiting.len()
     }
 
     /// Whether nothing is on its way in either direction.

@@ -12,9 +12,9 @@ use crate::object::Key;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
     /// An event had its effect, or needed none.
-    Applied { target: Target, kind: Type, sent_at: Option<String>, trace: Option<String>, wrote: bool },
+    Applied { target: Target, kind: Type, sent_at: Option<String>, trace: Option<String>, wrote: bool, took: Duration },
     /// An event cannot have its effect as things are.
-    Refused { target: Target, kind: Type, class: Class, message: String },
+    Refused { target: Target, kind: Type, class: Class, message: String, took: Duration },
     /// A write failed and is tried again.
     Failed { key: Key, class: Class, message: String },
     /// The peer has processed an event.

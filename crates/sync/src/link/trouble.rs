@@ -150,7 +150,7 @@ mod tests {
             data: Bytes::new(),
             extensions: BTreeMap::new(),
         };
-        Why::Inbound(Box::new(Incoming { event, body: Value::Null }))
+        Why::Inbound(Box::new(Incoming { event, body: Value::Null, begun: Duration::ZERO }))
     }
 
     #[test]

@@ -34,14 +34,6 @@ pub fn route<'a>(hub: &HubSide, app: &'a Value, autonomous: bool) -> Route<'a> {
     }
 }
 
-/// The agent an Application belongs to.
-pub fn agent_of_application<'a>(hub: &HubSide, app: &'a Value, autonomous: bool) -> Option<&'a str> {
-    match route(hub, app, autonomous) {
-        Route::To(agent) => Some(agent),
-        Route::Nowhere | Route::Ignored => None,
-    }
-}
-
 /// Whether a project is one the hub hands out, rather than a mirror or one to be left alone.
 pub fn is_distributed_project(hub: &HubSide, project: &Value) -> bool {
     object::namespace(project) == hub.namespace && object::source_uid(project).is_none() && !object::is_ignored(project)

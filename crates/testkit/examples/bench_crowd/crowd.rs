@@ -35,6 +35,7 @@ pub(crate) struct Crowd {
     hub_port: u16,
     authority: Authority,
     states: Vec<watch::Receiver<State>>,
+    metrics: Vec<connection::Metrics>,
     tasks: Tasks,
 }
 
@@ -65,7 +66,16 @@ impl Crowd {
         }
         let (tasks, _) = Tasks::root("crowd");
         let network = Counted::default();
-        Ok(Self { names, network, spoke, hub_port: hub.port, authority, states: Vec::new(), tasks })
+        Ok(Self {
+            names,
+            network,
+            spoke,
+            hub_port: hub.port,
+            authority,
+            states: Vec::new(),
+            metrics: Vec::new(),
+            tasks,
+        })
     }
 
     /// Starts all agents.
@@ -79,6 +89,7 @@ impl Crowd {
             config.capabilities = thane_agent::role::capabilities();
             let dialer = Dialer::new(config, Arc::new(self.network.clone()), Some(tls), Arc::clone(&clock));
             self.states.push(dialer.state());
+            self.metrics.push(dialer.metrics());
             let parts = thane_agent::role::Parts {
                 client: self.spoke.in_process(name),
                 dialer,
@@ -119,6 +130,11 @@ impl Crowd {
         let all = tokio::time::timeout(PATIENCE, futures::future::join_all(each)).await;
         let slowest = all.context("not all agents are connected in time")?.into_iter().max().unwrap_or_default();
         Ok((started.elapsed(), slowest))
+    }
+
+    /// The longest that any agent waited from its last dial to its first event.
+    pub(crate) fn slowest_first_event(&self) -> Duration {
+        self.metrics.iter().map(connection::Metrics::first_event_after).max().unwrap_or_default()
     }
 
     /// Waits until none is connected any more.

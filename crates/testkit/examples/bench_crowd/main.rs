@@ -98,6 +98,7 @@ async fn run(hub: &mut LoneHub, crowd: &mut Crowd, options: &Options) -> Result<
     let (reconnected, slowest_again) = crowd.connected().await?;
     waves.touched(&crowd.names, "app-0000").await?;
     let converged = restarted.elapsed();
+    let first_event = crowd.slowest_first_event();
     let agents = options.agents as u64;
     Ok(json!({
         "connected": {"all after s": seconds(connected), "slowest attempt s": seconds(slowest)},
@@ -116,6 +117,7 @@ async fn run(hub: &mut LoneHub, crowd: &mut Crowd, options: &Options) -> Result<
             "ready s": seconds(ready),
             "all connected s": seconds(ready + reconnected),
             "slowest attempt s": seconds(slowest_again),
+            "slowest from dial to first event s": seconds(first_event),
             "converged s": seconds(converged),
         },
     }))

@@ -74,6 +74,8 @@ pub struct Figures {
     pub create: Delay,
     /// From sending a status to the spoke to its event on the hub.
     pub status: Delay,
+    /// From sending a status to the spoke to the spoke's answer, which the delay above includes.
+    pub status_answer: Delay,
     /// Creates by several writers.
     pub creates: Flow,
     /// Updates of the same; only the last of each must arrive.
@@ -91,6 +93,7 @@ impl Figures {
         json!({
             "create to spoke": delay(self.create),
             "status to hub": delay(self.status),
+            "of that, the spoke's own answer": delay(self.status_answer),
             "creates": self.creates.value(),
             "updates": self.updates.value(),
             "deletes": self.deletes.value(),
@@ -105,7 +108,7 @@ pub async fn measure(pair: &Pair, scale: Scale) -> Result<Figures> {
     ensure!(pair.options.mode == Mode::Managed, "only a managed pair is measured");
     // The first of everything is slower: connections, caches.
     one_by_one(pair, "warm", scale.rounds.min(10)).await?;
-    let (create, status) = one_by_one(pair, "alone", scale.rounds).await?;
+    let (create, status, status_answer) = one_by_one(pair, "alone", scale.rounds).await?;
     let names: Vec<String> = (0..scale.together).map(|number| format!("together-{number:04}")).collect();
     let (hub, spoke) = (pair.hub.applications(), pair.spoke.applications());
     let wave = Wave { names: &names, rounds: 1, last: Some("v1"), writers: scale.writers };
@@ -118,7 +121,15 @@ pub async fn measure(pair: &Pair, scale: Scale) -> Result<Figures> {
     let wave = Wave { rounds: 1, last: None, ..wave };
     let deletes = wave.run(&spoke, async |name, _| hub.delete(name).await).await.context("deletes")?;
     let (hub, agent) = pair.processes();
-    Ok(Figures { create, status, creates, updates, deletes, usage: [Usage::of(&hub), Usage::of(&agent)] })
+    Ok(Figures {
+        create,
+        status,
+        status_answer,
+        creates,
+        updates,
+        deletes,
+        usage: [Usage::of(&hub), Usage::of(&agent)],
+    })
 }
 
 /// The revision that an update of this round writes.
@@ -127,7 +138,7 @@ fn mark(round: usize) -> String {
 }
 
 /// Creates on the hub and statuses on the spoke, each awaited before the next.
-async fn one_by_one(pair: &Pair, prefix: &str, rounds: usize) -> Result<(Delay, Delay)> {
+async fn one_by_one(pair: &Pair, prefix: &str, rounds: usize) -> Result<(Delay, Delay, Delay)> {
     let (hub, spoke) = (pair.hub.applications(), pair.spoke.applications());
     let mut creates = Vec::with_capacity(rounds);
     let mut observer = Observer::of_revisions(&spoke).await?;
@@ -139,17 +150,18 @@ async fn one_by_one(pair: &Pair, prefix: &str, rounds: usize) -> Result<(Delay, 
         let seen = observer.until(|seen| seen.name == name).await?;
         creates.push(seen.at - started);
     }
-    let mut statuses = Vec::with_capacity(rounds);
+    let (mut statuses, mut answers) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
     let mut observer = Observer::of_statuses(&hub).await?;
     for round in 0..rounds {
         let name = format!("{prefix}-{round:04}");
         out_of_step(round).await;
         let started = Instant::now();
         spoke.patch(&name, &status("Synced", "Healthy", "measured")).await?;
+        answers.push(started.elapsed());
         let seen = observer.until(|seen| seen.name == name && seen.mark == "measured").await?;
         statuses.push(seen.at - started);
     }
-    Ok((delay(creates), delay(statuses)))
+    Ok((delay(creates), delay(statuses), delay(answers)))
 }
 
 /// A pause of varying length: whoever sends on a tick would otherwise be met right after one, every time.

@@ -139,6 +139,19 @@ impl Pair {
     /// Ends whichever of the two still runs and starts both again: what a failed scenario leaves is no concern of the next.
     pub async fn restart(&mut self) -> Result<()> {
         drop((self.agent_role.process.take(), self.hub_role.process.take()));
+        self.hub_role.more.clear();
+        self.agent_role.more.clear();
+        self.start_both().await
+    }
+
+    /// Starts both again, the agent of an Application being the one that its destination names, or as before.
+    pub async fn restart_by_destination(&mut self, by_destination: bool) -> Result<()> {
+        self.stop_agent(Stop::Asked).await?;
+        self.stop_hub(Stop::Asked).await?;
+        let more = |words: &[&str]| words.iter().filter(|_| by_destination).map(|word| (*word).to_owned()).collect();
+        self.hub_role.more = more(&["--destination-based-mapping"]);
+        self.agent_role.more =
+            more(&["--destination-based-mapping", "--create-namespace", "--allowed-namespaces", "*"]);
         self.start_both().await
     }
 

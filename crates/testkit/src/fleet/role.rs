@@ -37,6 +37,8 @@ pub(super) struct Role {
     name: &'static str,
     program: PathBuf,
     arguments: Vec<String>,
+    /// What it is told besides from its next start on.
+    pub(super) more: Vec<String>,
     /// Where it answers `/healthz`.
     health: u16,
     folder: PathBuf,
@@ -50,6 +52,7 @@ impl Role {
             name,
             program: program.to_owned(),
             arguments,
+            more: Vec::new(),
             health,
             folder: folder.to_owned(),
             logs: Vec::new(),
@@ -63,7 +66,7 @@ impl Role {
         let log = self.folder.join(format!("{}-{}.log", self.name, self.logs.len() + 1));
         // Nothing of the user's own configuration may play a part.
         let mut arguments = vec![format!("HOME={}", self.folder.display()), self.program.display().to_string()];
-        arguments.extend(self.arguments.iter().cloned());
+        arguments.extend(self.arguments.iter().chain(&self.more).cloned());
         self.process = Some(Guarded::start("env".as_ref(), &arguments, &log, None)?);
         self.logs.push(log);
         Ok(())

@@ -40,6 +40,11 @@ impl Side {
         self.objects(&argo("Application"), &self.applications)
     }
 
+    /// The Applications in any namespace.
+    pub fn applications_in(&self, namespace: &str) -> Objects {
+        self.objects(&argo("Application"), namespace)
+    }
+
     /// The `AppProjects` in Argo CD's namespace.
     pub fn projects(&self) -> Objects {
         self.objects(&argo("AppProject"), NAMESPACE)
@@ -48,6 +53,11 @@ impl Side {
     /// The Secrets in Argo CD's namespace.
     pub fn secrets(&self) -> Objects {
         self.objects(&ApiResource::erase::<Secret>(&()), NAMESPACE)
+    }
+
+    /// Makes a namespace.
+    pub async fn make_namespace(&self, name: &str) -> Result<()> {
+        super::api::make_namespace(&self.client, name).await
     }
 
     /// A client for everything else.

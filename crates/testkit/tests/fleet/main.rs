@@ -4,6 +4,8 @@
 #![expect(clippy::print_stderr, reason = "a scenario that failed or was left out must say so")]
 
 mod autonomous;
+mod destination;
+mod identity;
 mod managed;
 mod mirrored;
 mod offline;

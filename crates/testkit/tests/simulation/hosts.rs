@@ -64,22 +64,19 @@ impl Host {
     }
 }
 
-/// Settings and secrets that all hosts of one run share.
-pub(crate) struct Fleet {
-    pub(crate) seed: u64,
-    /// When it begins.
+/// Keys and certificates, made once for all runs.
+pub(crate) struct Secrets {
+    /// When everything begins.
     day: jiff::Timestamp,
-    pub(crate) ca_pem: String,
-    pub(crate) hub: Identity,
+    ca_pem: String,
+    hub: Identity,
     pub(crate) agents: Vec<(String, Mode, Identity)>,
-    pub(crate) token_key: String,
-    pub(crate) options: link::Options,
-    pub(crate) ledger: Arc<Ledger>,
+    token_key: String,
 }
 
-impl Fleet {
-    /// A fleet whose last agent is autonomous.
-    pub(crate) fn new(seed: u64, agents: usize, options: link::Options, token_key: &str) -> Arc<Self> {
+impl Secrets {
+    /// Those of a fleet whose last agent is autonomous.
+    pub(crate) fn new(agents: usize, token_key: String) -> Self {
         // TLS itself reads the machine's clock, so certificates must be of its day.
         let now = thane_runtime::SystemClock::shared().now();
         let lifetime = Duration::from_hours(24 * 365);
@@ -91,23 +88,35 @@ impl Fleet {
             let identity = issue(&Request::agent(&name));
             (name, mode, identity)
         });
-        Arc::new(Self {
-            seed,
+        Self {
             day: now,
             ca_pem: authority.cert_pem().to_owned(),
             hub: issue(&Request::server("hub", ["hub"])),
             agents: agents.collect(),
-            token_key: token_key.to_owned(),
-            options,
-            ledger: Arc::default(),
-        })
+            token_key,
+        }
+    }
+}
+
+/// What all hosts of one run share.
+pub(crate) struct Fleet {
+    seed: u64,
+    pub(crate) secrets: Arc<Secrets>,
+    options: link::Options,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+impl Fleet {
+    /// One run's, whose seed decides everything.
+    pub(crate) fn new(seed: u64, options: link::Options, secrets: Arc<Secrets>) -> Arc<Self> {
+        Arc::new(Self { seed, secrets, options, ledger: Arc::default() })
     }
 }
 
 /// Runs the hub until it is killed.
 pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
     let (tasks, mut supervisor) = Tasks::root("hub");
-    let clock = SimulatedClock::shared(fleet.day, Arc::clone(&host.skew_seconds));
+    let clock = SimulatedClock::shared(fleet.secrets.day, Arc::clone(&host.skew_seconds));
     let client = host.api(Arc::clone(&clock), &tasks).await;
     let network: SharedNetwork = Arc::new(Simulated);
     let listener = network.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).await?;
@@ -142,8 +151,8 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
     let parts = thane_hub::role::Parts {
         client: client.clone(),
         listener,
-        tls: Some(ServerTls::from_pem(&fleet.hub, Some(&fleet.ca_pem), &options)?),
-        gate: Arc::new(Gate::new(rules, Tokens::new(&fleet.token_key)?, Arc::clone(&clock))),
+        tls: Some(ServerTls::from_pem(&fleet.secrets.hub, Some(&fleet.secrets.ca_pem), &options)?),
+        gate: Arc::new(Gate::new(rules, Tokens::new(&fleet.secrets.token_key)?, Arc::clone(&clock))),
         clock,
         live: Arc::new(NoLive),
         streams: Arc::new(thane_hub::transport::NoLive),
@@ -151,7 +160,8 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         salt: format!("hub-{start}"),
     };
     thane_hub::role::start(config, parts, &mut Registry::default(), &tasks).await?;
-    let of_mode = |mode| fleet.agents.iter().filter(move |(_, other, _)| *other == mode).map(|(name, ..)| name.clone());
+    let of_mode =
+        |mode| fleet.secrets.agents.iter().filter(move |(_, other, _)| *other == mode).map(|(name, ..)| name.clone());
     let (managed, mirrored) = (of_mode(Mode::Managed).collect(), of_mode(Mode::Autonomous).collect());
     let seed = fleet.seed ^ (start << 32);
     tasks.spawn("user", users::hub_user(client, managed, mirrored, seed, Arc::clone(&fleet.ledger)));
@@ -160,13 +170,13 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
 
 /// Runs one agent until it is killed.
 pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> turmoil::Result {
-    let (name, mode, identity) = &fleet.agents[number];
+    let (name, mode, identity) = &fleet.secrets.agents[number];
     let (tasks, mut supervisor) = Tasks::root("agent");
-    let clock = SimulatedClock::shared(fleet.day, Arc::clone(&host.skew_seconds));
+    let clock = SimulatedClock::shared(fleet.secrets.day, Arc::clone(&host.skew_seconds));
     let client = host.api(Arc::clone(&clock), &tasks).await;
     let start = host.starts.fetch_add(1, Ordering::Relaxed);
     let options = ClientOptions { protocols: vec!["h2"], ..ClientOptions::default() };
-    let tls = ClientTls::from_pem(&fleet.ca_pem, Some(identity), &options)?;
+    let tls = ClientTls::from_pem(&fleet.secrets.ca_pem, Some(identity), &options)?;
     let mut connection = connection::Config::new("hub", PORT, *mode);
     connection.keepalive_interval = Some(Duration::from_secs(2));
     connection.keepalive_timeout = Duration::from_secs(2);
@@ -214,16 +224,21 @@ pub(crate) async fn prepare(hub: &Host, clusters: &[Arc<Host>], fleet: &Fleet) {
         }
         let mut namespaces = vec![NAMESPACE.to_owned()];
         if host.name == "hub" {
-            namespaces.extend(fleet.agents.iter().map(|(name, ..)| name.clone()));
+            namespaces.extend(fleet.secrets.agents.iter().map(|(name, ..)| name.clone()));
         }
         for name in namespaces {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             post(&client, "/api/v1/namespaces", namespace).await;
         }
         if host.name == "hub" {
-            for (agent, _, identity) in &fleet.agents {
-                let registration =
-                    Registration { agent, namespace: NAMESPACE, proxy: "hub:9090", ca_pem: &fleet.ca_pem, identity };
+            for (agent, _, identity) in &fleet.secrets.agents {
+                let registration = Registration {
+                    agent,
+                    namespace: NAMESPACE,
+                    proxy: "hub:9090",
+                    ca_pem: &fleet.secrets.ca_pem,
+                    identity,
+                };
                 post(&client, "/api/v1/namespaces/argocd/secrets", registration.secret()).await;
             }
             let project = json!({

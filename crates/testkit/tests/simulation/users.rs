@@ -60,7 +60,7 @@ pub(crate) async fn hub_user(
 ) {
     let mut rng = StdRng::seed_from_u64(seed);
     while !ledger.is_calm() {
-        tokio::time::sleep(Duration::from_millis(rng.random_range(20..600))).await;
+        tokio::time::sleep(Duration::from_millis(rng.random_range(10..300))).await;
         if rng.random_ratio(1, 6) && !mirrored.is_empty() {
             let agent = &mirrored[rng.random_range(0..mirrored.len())];
             spoil(&Objects::applications(&client, agent), &mut rng, &ledger).await;

@@ -15,7 +15,7 @@ pub(crate) async fn differences(hub: &Host, clusters: &[Arc<Host>], fleet: &Flee
     let mut wrong = Vec::new();
     let (tasks, _supervisor) = Tasks::root("verdict");
     let hub = hub.api(SystemClock::shared(), &tasks).await;
-    for (host, (agent, mode, _)) in clusters.iter().zip(&fleet.agents) {
+    for (host, (agent, mode, _)) in clusters.iter().zip(&fleet.secrets.agents) {
         let cluster = host.api(SystemClock::shared(), &tasks).await;
         let on_hub = by_name(Objects::applications(&hub, agent).all().await, *mode, agent);
         let on_cluster = by_name(Objects::applications(&cluster, "argocd").all().await, *mode, agent);

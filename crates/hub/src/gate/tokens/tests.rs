@@ -27,7 +27,7 @@ fn part(token: &str, place: usize) -> Value {
 #[test]
 fn claims_are_those_of_argocd_agent() {
     let token = tokens().access(&subject(), at(1000)).unwrap();
-    assert_eq!(part(&token, 0), json!({"alg": "RS512", "typ": "JWT"}));
+    assert_eq!(part(&token, 0), json!({"alg": "HS512", "typ": "JWT"}));
     let mut claims = part(&token, 1);
     let id = claims["jti"].take();
     assert_eq!(id.as_str().map(str::len), Some(36));
@@ -38,7 +38,9 @@ fn claims_are_those_of_argocd_agent() {
     assert_eq!(claims, expected);
     let refresh = part(&tokens().refresh(&subject(), at(1000)).unwrap(), 1);
     assert_eq!((&refresh["aud"], &refresh["exp"]), (&json!(["argocd-agent-server-refresh"]), &json!(87_400)));
-    let proxy = part(&tokens().resource_proxy("agent-a", at(1000)).unwrap(), 1);
+    let proxy = tokens().resource_proxy("agent-a", at(1000)).unwrap();
+    assert_eq!(part(&proxy, 0), json!({"alg": "RS512", "typ": "JWT"}));
+    let proxy = part(&proxy, 1);
     assert_eq!((&proxy["sub"], proxy.get("exp")), (&json!("agent-a"), None));
 }
 
@@ -86,7 +88,9 @@ fn tokens_of_others_are_refused() {
         format!("{header}.{}.{signature}", encode(changed)),
         format!("{}.{claims}.", encode(json!({"alg": "none"}))),
         format!("{}.{claims}.{signature}", encode(json!({"alg": "RS256", "typ": "JWT"}))),
-        format!("{}.{claims}.{signature}", encode(json!({"alg": "HS512", "typ": "JWT"}))),
+        format!("{}.{claims}.{signature}", encode(json!({"alg": "RS512", "typ": "JWT"}))),
+        format!("{}.{claims}.{signature}", encode(json!({"alg": "HS256", "typ": "JWT"}))),
+        maced_with(tokens().signing.public_key().as_ref(), claims),
         format!("{good}x"),
         format!("{good}.x"),
         good.trim_end_matches(|letter| letter != '.').to_owned(),
@@ -97,10 +101,11 @@ fn tokens_of_others_are_refused() {
     for token in bad {
         assert_eq!(tokens().verify(&token, Audience::Access, now), Err(Invalid::Foreign), "{token}");
     }
-    let claims = |change: Change| {
+    let claims = |change: Change, signed: bool| {
         let mut claims = part(&good, 1);
         change(&mut claims);
-        tokens().sign(claims.to_string().as_bytes()).unwrap()
+        let claims = claims.to_string();
+        if signed { tokens().sign(claims.as_bytes()).unwrap() } else { tokens().mac(claims.as_bytes()) }
     };
     let cases: [(Change, Invalid); 4] = [
         (|claims| claims["iss"] = json!("other"), Invalid::Foreign),
@@ -109,8 +114,31 @@ fn tokens_of_others_are_refused() {
         (|claims| claims["exp"] = json!(i64::MIN), Invalid::Expired),
     ];
     for (change, invalid) in cases {
-        assert_eq!(tokens().verify(&claims(change), Audience::Access, now), Err(invalid));
+        for signed in [true, false] {
+            assert_eq!(tokens().verify(&claims(change, signed), Audience::Access, now), Err(invalid));
+        }
     }
+}
+
+/// A token with a MAC whose key everybody knows.
+fn maced_with(key: &[u8], claims: &str) -> String {
+    let token = format!("{}.{claims}", URL_SAFE_NO_PAD.encode(MACED));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA512, key), token.as_bytes());
+    format!("{token}.{}", URL_SAFE_NO_PAD.encode(tag))
+}
+
+#[test]
+fn a_signed_token_of_the_same_key_counts_too() {
+    let claims = part(&tokens().access(&subject(), at(1000)).unwrap(), 1).to_string();
+    let signed = tokens().sign(claims.as_bytes()).unwrap();
+    assert_eq!(tokens().verify(&signed, Audience::Access, at(1000)), Ok((subject(), ACCESS)));
+}
+
+#[test]
+fn a_hub_that_was_restarted_believes_its_tokens() {
+    let pem = generate_short_key().unwrap();
+    let token = Tokens::new(&pem).unwrap().refresh(&subject(), at(1000)).unwrap();
+    assert!(Tokens::new(&pem).unwrap().verify(&token, Audience::Refresh, at(1000)).is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use thane_api::event::{DecodeError, Event};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
@@ -33,6 +34,7 @@ pub(super) struct Outgoing {
     handle: Handle,
     active: Active,
     has_ended: bool,
+    sent: Counter,
     _close: DropGuard,
 }
 
@@ -74,13 +76,14 @@ impl Handle {
     }
 
     /// What goes to the agent.
-    pub(super) fn outgoing(&self, events: mpsc::Receiver<Event>, active: Active) -> Outgoing {
+    pub(super) fn outgoing(&self, events: mpsc::Receiver<Event>, active: Active, sent: Counter) -> Outgoing {
         Outgoing {
             events,
             closed: Box::pin(self.close.clone().cancelled_owned()),
             handle: self.clone(),
             active,
             has_ended: false,
+            sent,
             _close: self.close.clone().drop_guard(),
         }
     }
@@ -100,6 +103,9 @@ impl futures::Stream for Outgoing {
         }
         let event = std::task::ready!(self.events.poll_recv(context));
         self.has_ended = event.is_none();
+        if event.is_some() {
+            self.sent.inc();
+        }
         Poll::Ready(event.map(Ok))
     }
 }

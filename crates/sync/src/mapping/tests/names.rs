@@ -97,8 +97,6 @@ fn an_application_has_one_agent() {
         ("a copy of another hub", hub_by_destination(), mirror, false, Route::To("cluster")),
     ] {
         assert_eq!(route(&hub, &app, autonomous), expected, "{name}");
-        let agent = if let Route::To(agent) = expected { Some(agent) } else { None };
-        assert_eq!(agent_of_application(&hub, &app, autonomous), agent, "{name}");
     }
 }
 
