@@ -76,7 +76,7 @@ pub(crate) async fn agent(
 
 /// Serves Consul's API and ours from an agent, on each of its listeners.
 pub(crate) fn serve(agent: &Arc<Agent>, listeners: Vec<Box<dyn Listener>>, ground: &Ground, metrics: &mut Metrics) {
-    let counted = Counted::default();
+    let counted = Counted::of("agent");
     counted.register(metrics);
     // what `/agent/metrics` shows is this agent's alone
     let mut own = Metrics::default();
@@ -101,7 +101,7 @@ pub(crate) fn serve(agent: &Arc<Agent>, listeners: Vec<Box<dyn Listener>>, groun
 
 /// Serves the same from the registry itself, for clients that have no agent yet.
 pub(crate) fn serve_hub(registry: Arc<Registry>, listener: Box<dyn Listener>, ground: &Ground, metrics: &mut Metrics) {
-    let counted = Counted::default();
+    let counted = Counted::of("hub");
     counted.register(metrics);
     let consul = Consul::new(Arc::clone(&registry) as _, consul::Options::default(), counted.consul.clone());
     let native = Native::new(registry, native::Options::default());
@@ -109,13 +109,17 @@ pub(crate) fn serve_hub(registry: Arc<Registry>, listener: Box<dyn Listener>, gr
 }
 
 /// What the APIs count.
-#[derive(Default)]
 struct Counted {
     consul: consul::Metrics,
     http: http::Metrics,
 }
 
 impl Counted {
+    /// Requests that come by an agent, or directly to the hub.
+    fn of(via: &'static str) -> Self {
+        Self { consul: consul::Metrics::default(), http: http::Metrics::of(via) }
+    }
+
     fn register(&self, metrics: &mut Metrics) {
         let metrics = metrics.sub_registry_with_prefix(PREFIX);
         self.consul.register(metrics);

@@ -13,11 +13,13 @@ use prometheus_client::registry::Registry;
 struct Outcome {
     api: &'static str,
     code: u16,
+    via: &'static str,
 }
 
 /// Counts of connections and requests; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
+    via: &'static str,
     requests: Family<Outcome, Counter>,
     connections: Gauge,
     full: Counter,
@@ -26,9 +28,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// Counts of requests that come by an agent, or directly to the hub: whoever scrapes both can tell the shares.
+    pub fn of(via: &'static str) -> Self {
+        Self { via, ..Self::default() }
+    }
+
     /// Makes the counts visible.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("discovery_requests", "Requests answered, by API and status code", self.requests.clone());
+        registry.register("discovery_requests", "Requests answered, by API, status code, and whether an agent or the hub itself was asked", self.requests.clone());
         registry.register("discovery_connections", "Open connections", self.connections.clone());
         registry.register(
             "discovery_connections_full",
@@ -38,15 +45,16 @@ impl Metrics {
     }
 
     pub(super) fn answered(&self, api: &'static str, status: StatusCode) {
+        let via = self.via;
         if status == StatusCode::OK {
             if let Some((_, counter)) = self.fine.read().iter().find(|(known, _)| *known == api) {
                 counter.inc();
                 return;
             }
-            let counter = self.requests.get_or_create(&Outcome { api, code: 200 }).clone();
+            let counter = self.requests.get_or_create(&Outcome { api, code: 200, via }).clone();
             self.fine.write().push((api, counter));
         }
-        self.requests.get_or_create(&Outcome { api, code: status.as_u16() }).inc();
+        self.requests.get_or_create(&Outcome { api, code: status.as_u16(), via }).inc();
     }
 
     pub(super) fn connected(&self) -> Connected {

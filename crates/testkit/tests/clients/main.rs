@@ -12,6 +12,7 @@ use thane_testkit::fleet::Programs;
 use thane_testkit::peer::{Consul, PeerHome, Thane, home_or_skip};
 
 const PYTHON: &str = "../clients/python/bin/python";
+const PATRONI: &str = "../clients/python/bin/patroni";
 const NODE_MODULES: &str = "../clients/node/node_modules";
 
 /// Ours with two agents, and the peers; `None` after saying loudly what is missing.
@@ -50,6 +51,18 @@ async fn a_python_program_is_content() {
         let (host, port) = address.split_once(':').unwrap();
         let mut command = Command::new(home.program(PYTHON));
         command.arg(script("check.py")).args([host, port]);
+        content(command, &address).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patroni_elects_its_leaders() {
+    let Some((home, thane)) = ours(&["consul", PYTHON, PATRONI]).await else { return };
+    let (_consul, addresses) = everybody(&home, &thane).await;
+    for address in addresses {
+        let (host, port) = address.split_once(':').unwrap();
+        let mut command = Command::new(home.program(PYTHON));
+        command.arg(script("patroni_check.py")).args([host, port]);
         content(command, &address).await;
     }
 }

@@ -70,7 +70,9 @@ async fn a_plain_machine_registers_and_is_found() {
     }
     let ours = until(api, "/agent/services", |found| found[0]["name"] == "web").await;
     assert_eq!(ours[0]["port"], 80);
-    assert!(answer(api, "/agent/metrics").contains("konsul_agent_local_services_total 1"));
+    let counted = answer(api, "/agent/metrics");
+    assert!(counted.contains("konsul_agent_local_services_total 1"), "{counted}");
+    assert!(counted.contains(r#"thane_discovery_requests_total{api="consul",code="200",via="agent"}"#), "{counted}");
 
     // killed, not asked: what was answered is still there
     drop(agent);
