@@ -7,7 +7,7 @@ use super::draft::Changes;
 use super::id::Id;
 use super::tables::{Named, Tables};
 use super::thing::Thing;
-use super::tombs::{CHECK, EVENT, INSTANCE, KEY, NAME, NODE, SESSION, TOKEN, TombKey};
+use super::tombs::{CHECK, EVENT, INSTANCE, KEY, NAME, NODE, RULE_SET, SESSION, TOKEN, TombKey};
 use super::touch::{Touch, What};
 use crate::model::{Check, Index, Service, UserEvent};
 use crate::topic::RowKey;
@@ -215,6 +215,7 @@ impl Marks {
             (Id::Session(id), _) => (What::Session(id.clone()), RowKey(SESSION, id.clone(), String::new())),
             (Id::Event(number), Thing::Event(event)) => (What::Event(*number), event_row(&event.value)),
             (Id::Token(accessor), _) => (What::Token(accessor.clone()), RowKey(TOKEN, accessor.clone(), String::new())),
+            (Id::RuleSet(id), _) => (What::RuleSet(id.clone()), RowKey(RULE_SET, id.clone(), String::new())),
             _ => return,
         };
         self.row(what, row, gone);

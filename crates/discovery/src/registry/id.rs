@@ -25,6 +25,8 @@ pub enum Id {
     Event(u64),
     /// A token by accessor.
     Token(String),
+    /// A rule set by id.
+    RuleSet(String),
     /// Where a row was.
     Tomb(TombKey),
     /// An agent by the name in its certificate.
@@ -44,6 +46,7 @@ impl Id {
             Self::Delay(key) => format!("l/{key}"),
             Self::Event(number) => format!("e/{number:020}"),
             Self::Token(accessor) => format!("o/{accessor}"),
+            Self::RuleSet(id) => format!("r/{id}"),
             Self::Tomb(tomb) => {
                 // The first part, which may be long, comes last: there it need not be escaped.
                 format!("t/{}/{}/{}/{}", tomb.kind, escape(&tomb.scope), escape(&tomb.second), tomb.first)
@@ -70,6 +73,7 @@ impl Id {
             "l" => Self::Delay(own()),
             "e" => Self::Event(rest.parse().ok()?),
             "o" => Self::Token(own()),
+            "r" => Self::RuleSet(own()),
             "t" => {
                 let mut parts = rest.splitn(4, '/');
                 Self::Tomb(TombKey {
@@ -156,6 +160,7 @@ mod tests {
             Id::Delay(own("a/b")),
             Id::Event(7),
             Id::Token(own("anonymous")),
+            Id::RuleSet(own("r")),
             Id::Tomb(TombKey { kind: 2, scope: own("we/b"), first: own("n/%1"), second: own("i/d") }),
             Id::Agent(own("agent/1")),
         ] {

@@ -1,7 +1,7 @@
 //! Nodes, services, checks, events, tokens.
 
 use super::*;
-use crate::model::{Token, UserEvent};
+use crate::model::UserEvent;
 
 const ID_A: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 const ID_B: &str = "bbbbbbbb-0000-0000-0000-000000000002";
@@ -150,24 +150,4 @@ fn the_newest_events_are_kept() {
     bench.check(&[(fire(300), "event 300"), (Command::Fire(UserEvent::default()), "400 Missing name")]);
     let events = bench.topic(&Topic::Events);
     assert_eq!((events.rows.len(), events.index), (256, 300));
-}
-
-#[test]
-fn tokens_are_told_apart_by_their_secret() {
-    let mut bench = Bench::new();
-    let token = |accessor: &str, digest: &str| {
-        Command::PutToken(Token { accessor: accessor.to_owned(), secret_digest: digest.to_owned(), ..Token::default() })
-    };
-    let digest = "0123456789abcdef".repeat(4);
-    bench.check(&[
-        (token("", &digest), "400 a token needs an accessor"),
-        (token("a", "plain text"), "400 a token needs the SHA-256 of its secret"),
-        (token("a", &digest), "ok"),
-        (token("a", &digest), "ok"),
-        (token("b", &digest), "400 another token has this secret"),
-        (token("anonymous", ""), "ok"),
-        (Command::DeleteToken("a".to_owned()), "ok"),
-        (token("b", &digest), "ok"),
-    ]);
-    assert_eq!((bench.tables.index(), bench.topic(&Topic::Tokens).rows.len()), (4, 2));
 }
