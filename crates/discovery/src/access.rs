@@ -69,7 +69,8 @@ impl Tokens {
 
     /// Tokens and the rules they share.
     pub fn of<'a>(tokens: impl Iterator<Item = Arc<Token>>, sets: impl Iterator<Item = &'a RuleSet>) -> Self {
-        let sets: HashMap<&str, &RuleSet> = sets.chain(builtin::rule_sets()).map(|set| (set.id.as_str(), set)).collect();
+        let sets: HashMap<&str, &RuleSet> =
+            sets.chain(builtin::rule_sets()).map(|set| (set.id.as_str(), set)).collect();
         let mut all = Self::default();
         for token in tokens {
             all.any = true;

@@ -44,8 +44,8 @@ use crate::wire::SNAPSHOT_BYTES_MAX;
 use call::Call;
 use failure::Failure;
 use headers::put_policy;
-use route::Endpoint;
 pub use metrics::Metrics;
+use route::Endpoint;
 
 const SNAPSHOT_PATH: &str = "/v1/snapshot";
 

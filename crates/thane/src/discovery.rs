@@ -10,7 +10,7 @@ use thane_api::code;
 use thane_discovery::agent::{self, Agent};
 use thane_discovery::backend::Backend;
 use thane_discovery::consul::{self, Consul};
-use thane_discovery::http::{self, Edge, Limits, Routes};
+use thane_discovery::http::{self, Edge, Limits, Rate, Routes};
 use thane_discovery::hub::{self, Registry};
 use thane_discovery::native::{self, Native};
 use thane_discovery::{dns, wire};

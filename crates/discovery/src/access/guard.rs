@@ -1,13 +1,18 @@
 //! The tokens as an edge holds them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Access, Tokens, UnknownToken};
 use crate::backend::{Backend, Consistency, Reading};
 use crate::command::Refusal;
 use crate::topic::{Topic, TopicData};
+
+/// How long a request waits for an agent to be told for the first time which tokens there are.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Asks for tokens, and keeps them ready as long as they do not change.
 pub struct Guard {
@@ -69,13 +74,28 @@ impl Guard {
     pub async fn access(&self, secret: Option<&str>) -> Result<Access, Refused> {
         let reading = match self.backend.ready(&Topic::Tokens, Consistency::Stale) {
             Some(reading) => reading,
-            None => match self.backend.read(&Topic::Tokens, Consistency::Stale).await {
-                Ok(reading) => reading,
-                Err(_) if self.backend.is_open_until_told() => return Ok(Access::default()),
-                Err(_) => return Err(Refused::Untold),
+            None => match self.told().await {
+                Some(reading) => reading,
+                None if self.backend.is_open_until_told() => return Ok(Access::default()),
+                None => return Err(Refused::Untold),
             },
         };
         Ok(self.tokens(reading).resolve(secret)?)
+    }
+
+    /// What the hub says; an agent that has just started is given a moment to reach it.
+    async fn told(&self) -> Option<Reading> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Taken before the reading, or a change between the two is missed.
+            let told = self.backend.wake(&Topic::Tokens);
+            if let Ok(reading) = self.backend.read(&Topic::Tokens, Consistency::Stale).await {
+                return Some(reading);
+            }
+            if self.backend.is_open_until_told() || timeout_at(deadline, told).await.is_err() {
+                return None;
+            }
+        }
     }
 
     fn tokens(&self, reading: Reading) -> Arc<Tokens> {

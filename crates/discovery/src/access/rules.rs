@@ -23,7 +23,9 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
     let tree = hcl::parse(text).map_err(|complaint| format!("Failed to parse ACL rules: {complaint}"))?;
     let mut rules = Vec::new();
     for (word, value) in &tree {
-        if let Some(resource) = Resource::ALL.into_iter().find(|resource| !resource.is_named() && resource.word() == word) {
+        if let Some(resource) =
+            Resource::ALL.into_iter().find(|resource| !resource.is_named() && resource.word() == word)
+        {
             if let Some(policy) = plain(word, value)? {
                 rules.push(Rule { resource, name: String::new(), exact: false, policy });
             }

@@ -30,9 +30,11 @@ impl Before {
         })
     }
 
-    /// The name of the service that an instance is of.
+    /// The name of the service that an instance is of; ids are compared without case.
     fn service(&self, id: &str) -> Option<&str> {
-        self.instances().map(|it| &it.service.value).find(|known| known.id == id).map(|known| known.name.as_str())
+        let id = id.to_lowercase();
+        let mut services = self.instances().map(|it| &it.service.value);
+        services.find(|known| known.id.to_lowercase() == id).map(|known| known.name.as_str())
     }
 
     fn check(&self, id: &str) -> Option<&Check> {
@@ -41,7 +43,8 @@ impl Before {
             _ => None,
         });
         let services = self.instances().flat_map(|it| &it.checks).map(|check| check.value.as_ref());
-        own.chain(services).find(|check| check.id == id)
+        let id = id.to_lowercase();
+        own.chain(services).find(|check| check.id.to_lowercase() == id)
     }
 }
 

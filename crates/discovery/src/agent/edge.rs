@@ -58,7 +58,8 @@ impl Agent {
         let mut client = self.core.client().ok_or(Refusal::NoHub)?;
         let json = serde_json::to_vec(topic).map_err(|error| Refusal::Failed(error.to_string()))?;
         let caller = caller.map(|caller| wire::Caller { token: caller.token.clone().unwrap_or_default() });
-        let reply = timely(client.fetch(FetchRequest { topic: json.into(), caller })).await.map_err(|lost| refusal(&lost))?;
+        let reply =
+            timely(client.fetch(FetchRequest { topic: json.into(), caller })).await.map_err(|lost| refusal(&lost))?;
         let reply = reply.into_inner();
         let mut data = content(&reply.delta).ok_or(Refusal::NoHub)?;
         data.hidden = reply.hidden;
@@ -66,12 +67,7 @@ impl Agent {
         Ok(Reading { data: Arc::new(data), freshness })
     }
 
-    async fn find(
-        &self,
-        topic: &Topic,
-        consistency: Consistency,
-        caller: Option<&Caller>,
-    ) -> Result<Reading, Refusal> {
+    async fn find(&self, topic: &Topic, consistency: Consistency, caller: Option<&Caller>) -> Result<Reading, Refusal> {
         if let Some(reading) = self.ready(topic, consistency) {
             return Ok(reading);
         }

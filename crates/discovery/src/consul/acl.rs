@@ -112,4 +112,5 @@ impl Call<'_> {
         self.may_acl(Policy::Read)?;
         let known = self.known(&options).await?;
         self.acl_json::<[(); 0]>(&[], &known, &options)
-    }}
+    }
+}

@@ -80,11 +80,7 @@ impl TokenView {
             secret: if value.accessor == ANONYMOUS { "anonymous" } else { secret }.to_owned(),
             description: value.description.clone(),
             policies: value.rule_sets.iter().filter_map(link).collect(),
-            service_identities: value
-                .services
-                .iter()
-                .map(|name| ServiceView { service_name: name.clone() })
-                .collect(),
+            service_identities: value.services.iter().map(|name| ServiceView { service_name: name.clone() }).collect(),
             node_identities: value.nodes.iter().map(node).collect(),
             rules: rules::print(&value.rules),
             local: false,
@@ -271,7 +267,9 @@ impl Call<'_> {
         }
         let mut rule_sets = Vec::with_capacity(asked.policies.len());
         for link in &asked.policies {
-            let fits = |set: &crate::model::RuleSet| if link.id.is_empty() { set.name == link.name } else { set.id == link.id };
+            let fits = |set: &crate::model::RuleSet| {
+                if link.id.is_empty() { set.name == link.name } else { set.id == link.id }
+            };
             let set = known.rule_set(fits).ok_or_else(|| Failure::failed(missing("policy", link)))?;
             if !rule_sets.contains(&set.value.id) {
                 rule_sets.push(set.value.id.clone());

@@ -114,7 +114,8 @@ impl Call<'_> {
         let path = if reads_only { Path::Read } else { Path::Write };
         match self.write(Command::Txn(ops)).await?.outcome {
             Written::Txn(Ok(results)) => {
-                let results = Some(results.iter().filter(|result| self.access.sees_result(result)).map(shown).collect());
+                let results =
+                    Some(results.iter().filter(|result| self.access.sees_result(result)).map(shown).collect());
                 let reply = Reply { results, errors: None, read: path.part() };
                 Ok(told(self.json(&reply)?, path))
             }

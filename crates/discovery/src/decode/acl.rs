@@ -77,11 +77,8 @@ const SERVICE_IDENTITY: Shape = shape(
     "ACLServiceIdentity",
     &[field!("ServiceName", TEXT), field!("Datacenters", STRINGS)],
 );
-const NODE_IDENTITY: Shape = shape(
-    "structs.ACLNodeIdentity",
-    "ACLNodeIdentity",
-    &[field!("NodeName", TEXT), field!("Datacenter", TEXT)],
-);
+const NODE_IDENTITY: Shape =
+    shape("structs.ACLNodeIdentity", "ACLNodeIdentity", &[field!("NodeName", TEXT), field!("Datacenter", TEXT)]);
 const TEMPLATE: Shape = shape(
     "structs.ACLTemplatedPolicy",
     "ACLTemplatedPolicy",
@@ -165,7 +162,10 @@ pub fn token(body: &[u8]) -> Result<TokenBody, String> {
         services: fields.objects("ServiceIdentities").map(|identity| identity.text(&["ServiceName"])).collect(),
         nodes: fields
             .objects("NodeIdentities")
-            .map(|identity| NodeIdentity { node: identity.text(&["NodeName"]), datacenter: identity.text(&["Datacenter"]) })
+            .map(|identity| NodeIdentity {
+                node: identity.text(&["NodeName"]),
+                datacenter: identity.text(&["Datacenter"]),
+            })
             .collect(),
         rules: text("Rules"),
         expires: says("ExpirationTTL") || says("ExpirationTime"),

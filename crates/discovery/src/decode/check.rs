@@ -75,11 +75,8 @@ pub(super) fn validate(fields: Fields<'_>, definition: &CheckDefinition) -> Resu
 
 /// A kind of check that Consul knows and no agent here runs.
 fn foreign(fields: Fields<'_>) -> Option<(&'static str, &'static str)> {
-    let kinds = [
-        ("UDP", "", "udp"),
-        ("OSService", "", "os_service"),
-        ("DockerContainerID", "docker_container_id", "docker"),
-    ];
+    let kinds =
+        [("UDP", "", "udp"), ("OSService", "", "os_service"), ("DockerContainerID", "docker_container_id", "docker")];
     kinds.iter().find(|(key, older, _)| !fields.text(&[key, older]).is_empty()).map(|(key, _, kind)| (*key, *kind))
 }
 

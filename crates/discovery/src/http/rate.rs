@@ -115,7 +115,8 @@ mod tests {
     fn a_bucket_empties_and_fills_again() {
         let rates = Rates::new(Rate { per_second: 10, burst: 3 });
         let at = Duration::from_millis;
-        for (millis, is_let_in) in [(0, true), (0, true), (0, true), (0, false), (99, false), (100, true), (100, false)] {
+        for (millis, is_let_in) in [(0, true), (0, true), (0, true), (0, false), (99, false), (100, true), (100, false)]
+        {
             assert_eq!(rates.admit(address(1), at(millis)).is_ok(), is_let_in, "{millis}");
         }
         assert_eq!(rates.admit(address(1), at(150)), Err(TooMany { wait: at(50), crowded: false }));

@@ -90,16 +90,8 @@ pub enum Resource {
 
 impl Resource {
     /// All there are.
-    pub const ALL: [Self; 8] = [
-        Self::Key,
-        Self::Service,
-        Self::Node,
-        Self::Session,
-        Self::Event,
-        Self::Agent,
-        Self::Operator,
-        Self::Acl,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Key, Self::Service, Self::Node, Self::Session, Self::Event, Self::Agent, Self::Operator, Self::Acl];
 
     /// The word for it in rules and refusals.
     pub fn word(self) -> &'static str {

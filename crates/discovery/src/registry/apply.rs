@@ -67,6 +67,9 @@ impl Tables {
     }
 
     fn list(&mut self, id: &Id, thing: &Thing) {
+        if let Some((folded, own)) = id.folded() {
+            self.spelled.insert(folded, own.to_owned());
+        }
         match (id, thing) {
             (Id::Node(name), Thing::Node(node)) if !node.value.id.is_empty() => {
                 self.node_ids.insert(node.value.id.clone(), name.clone());
@@ -96,6 +99,11 @@ impl Tables {
     }
 
     fn unlist(&mut self, id: &Id, thing: &Thing) {
+        if let Some((folded, own)) = id.folded()
+            && self.spelled.get(&folded).is_some_and(|known| known == own)
+        {
+            self.spelled.remove(&folded);
+        }
         match (id, thing) {
             (Id::Node(name), Thing::Node(node)) if self.node_ids.get(&node.value.id) == Some(name) => {
                 self.node_ids.remove(&node.value.id);

@@ -106,6 +106,25 @@ impl Id {
         }
     }
 
+    /// What a service or a check would be called in lower case, and what it is called; `None`: that is the same.
+    pub(super) fn folded(&self) -> Option<(Self, &str)> {
+        let lower = |id: &str| Some(id.to_lowercase()).filter(|lower| lower != id);
+        match self {
+            Self::Service(node, id) => Some((Self::Service(node.clone(), lower(id)?), id)),
+            Self::Check(node, id) => Some((Self::Check(node.clone(), lower(id)?), id)),
+            _ => None,
+        }
+    }
+
+    /// The same thing of the same node, spelled otherwise.
+    pub(super) fn spelled(&self, id: &str) -> Self {
+        match self {
+            Self::Service(node, _) => Self::Service(node.clone(), id.to_owned()),
+            Self::Check(node, _) => Self::Check(node.clone(), id.to_owned()),
+            other => other.clone(),
+        }
+    }
+
     /// Whether readers can see it, so that a change of it is a point in history.
     pub(super) fn is_visible(&self) -> bool {
         !matches!(self, Self::Delay(_) | Self::Agent(_) | Self::Tomb(_))

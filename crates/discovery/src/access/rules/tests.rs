@@ -52,15 +52,14 @@ fn what_consul_refuses_is_refused_in_its_words() {
             r#"key "" "b" { policy = "read" }"#,
             r#"Invalid key policy: &acl.KeyRule{Prefix:"", Policy:"", EnterpriseRule:acl.EnterpriseRule{}}"#,
         ),
-        (
-            r#"key "a" = "read""#,
-            "Failed to parse ACL rules: At 1:9: nested object expected: LBRACE got: ASSIGN",
-        ),
+        (r#"key "a" = "read""#, "Failed to parse ACL rules: At 1:9: nested object expected: LBRACE got: ASSIGN"),
     ];
     for (text, complaint) in table {
         assert_eq!(parse(text), Err(complaint.to_owned()), "{text}");
     }
-    for text in ["key_prefix \"a/\" { policy = ", "key \"a", "}", "=", "key {", "/* open", "{\"key\":", "key \"\\x\" {}"] {
+    for text in
+        ["key_prefix \"a/\" { policy = ", "key \"a", "}", "=", "key {", "/* open", "{\"key\":", "key \"\\x\" {}"]
+    {
         let complaint = parse(text).unwrap_err();
         assert!(complaint.starts_with("Failed to parse ACL rules: "), "{text}: {complaint}");
     }
@@ -70,10 +69,12 @@ fn what_consul_refuses_is_refused_in_its_words() {
 fn a_rule() -> impl Strategy<Value = Rule> {
     let resource = proptest::sample::select(Resource::ALL.to_vec());
     let policy = proptest::sample::select(vec![Policy::Deny, Policy::Read, Policy::Write]);
-    (resource, "\\PC{0,12}|[\"\\\\\n\t\r{}=a/]{0,8}", any::<bool>(), policy).prop_map(|(resource, name, exact, policy)| {
-        let (name, exact) = if resource.is_named() { (name, exact) } else { (String::new(), false) };
-        Rule { resource, name, exact, policy }
-    })
+    (resource, "\\PC{0,12}|[\"\\\\\n\t\r{}=a/]{0,8}", any::<bool>(), policy).prop_map(
+        |(resource, name, exact, policy)| {
+            let (name, exact) = if resource.is_named() { (name, exact) } else { (String::new(), false) };
+            Rule { resource, name, exact, policy }
+        },
+    )
 }
 
 proptest! {

@@ -38,7 +38,11 @@ async fn the_first_token_closes_what_was_open() {
     assert_eq!(told(&server, secret, "GET /v1/kv/a", &Value::Null).await.0, 200);
     let (status, again) = told(&server, "", "PUT /v1/acl/bootstrap", &Value::Null).await;
     let again = again.as_str().unwrap();
-    assert_eq!((status, &again[..61]), (403, "Permission denied: ACL bootstrap no longer allowed (reset ind"), "{again}");
+    assert_eq!(
+        (status, &again[..61]),
+        (403, "Permission denied: ACL bootstrap no longer allowed (reset ind"),
+        "{again}"
+    );
 }
 
 #[tokio::test]
@@ -59,7 +63,8 @@ async fn a_token_is_made_shown_changed_copied_and_deleted() {
     assert_eq!((&shown["SecretID"], &shown["Hash"]), (&json!("<hidden>"), &made["Hash"]), "nobody can look it up");
     let own = told(&server, secret, "GET /v1/acl/token/self", &Value::Null).await.1;
     assert_eq!((&own["SecretID"], &own["AccessorID"]), (&json!(secret), &json!(accessor)));
-    let accessors = |list: &Value| list.as_array().unwrap().iter().map(|it| it["AccessorID"].clone()).collect::<Vec<_>>();
+    let accessors =
+        |list: &Value| list.as_array().unwrap().iter().map(|it| it["AccessorID"].clone()).collect::<Vec<_>>();
     let listed = root(&server, "GET /v1/acl/tokens", Value::Null).await.1;
     assert!(accessors(&listed).contains(&json!(accessor)) && accessors(&listed).contains(&json!(ANONYMOUS)));
     let with_policy = format!("GET /v1/acl/tokens?policy={}", policy["ID"].as_str().unwrap());
@@ -116,29 +121,61 @@ async fn what_consul_refuses_is_refused_in_its_words() {
     let token = |body: Value| ("PUT /v1/acl/token".to_owned(), body);
     let bare = |line: &str| (line.to_owned(), Value::Null);
     let table: Vec<((String, Value), u16, &str)> = vec![
-        (policy(json!({"Name": "bad name"})), 500, "Invalid Policy: invalid Name. Only alphanumeric characters, a single '/', '-' and '_' are allowed"),
+        (
+            policy(json!({"Name": "bad name"})),
+            500,
+            "Invalid Policy: invalid Name. Only alphanumeric characters, a single '/', '-' and '_' are allowed",
+        ),
         (policy(json!({"Rules": ""})), 500, "Invalid Policy: no Name is set"),
         (policy(json!({"Foo": 1})), 400, "Policy decoding failed: json: unknown field \"Foo\""),
         (policy(json!({"ID": absent, "Name": "x"})), 400, "Cannot specify the ID when creating a new policy"),
         (policy(json!({"Name": "x", "Rules": "operator = \"x\""})), 500, "Invalid operator policy: \"x\""),
-        (policy(json!({"Name": "global-management"})), 500, "Invalid Policy: A Policy with Name \"global-management\" already exists"),
+        (
+            policy(json!({"Name": "global-management"})),
+            500,
+            "Invalid Policy: A Policy with Name \"global-management\" already exists",
+        ),
         (bare("GET /v1/acl/policy/name/p9"), 404, "Requested policy does not exist: ACL not found"),
         (bare("GET /v1/acl/policy/abc"), 500, "failed acl policy lookup: index error: UUID must be 36 characters"),
         (bare("GET /v1/acl/policy/"), 400, "Missing policy ID"),
-        (bare("DELETE /v1/acl/policy/00000000-0000-0000-0000-000000000001"), 500, "Delete operation not permitted on the builtin global-management policy"),
+        (
+            bare("DELETE /v1/acl/policy/00000000-0000-0000-0000-000000000001"),
+            500,
+            "Delete operation not permitted on the builtin global-management policy",
+        ),
         (bare("DELETE /v1/acl/policy/11111111-0000-4000-8000-000000000009"), 404, "Cannot find policy to delete"),
         (token(Value::Null), 400, "Token decoding failed: EOF"),
         (token(json!({"SecretID": "abc"})), 500, "Invalid Token: SecretID - not a valid UUID"),
         (token(json!({"SecretID": ROOT})), 500, "Invalid Token: SecretID is already in use"),
         (token(json!({"AccessorID": known})), 500, "Invalid Token: AccessorID is already in use"),
         (token(json!({"Policies": [{"Name": "nope"}]})), 500, "No such ACL policy with name \"nope\""),
-        (token(json!({"Roles": [{"ID": absent}]})), 500, "No such ACL role with ID \"11111111-0000-4000-8000-000000000009\""),
-        (token(json!({"ServiceIdentities": [{"ServiceName": "We b"}]})), 500, "Service identity \"We b\" has an invalid name. Only lowercase alphanumeric characters, '-' and '_' are allowed"),
-        (token(json!({"NodeIdentities": [{"NodeName": "n1"}]})), 500, "Node identity is missing the datacenter field on this token"),
-        (token(json!({"ExpirationTTL": "1h"})), 500, "Invalid Token: tokens do not expire here; ExpirationTTL cannot be set"),
+        (
+            token(json!({"Roles": [{"ID": absent}]})),
+            500,
+            "No such ACL role with ID \"11111111-0000-4000-8000-000000000009\"",
+        ),
+        (
+            token(json!({"ServiceIdentities": [{"ServiceName": "We b"}]})),
+            500,
+            "Service identity \"We b\" has an invalid name. Only lowercase alphanumeric characters, '-' and '_' are allowed",
+        ),
+        (
+            token(json!({"NodeIdentities": [{"NodeName": "n1"}]})),
+            500,
+            "Node identity is missing the datacenter field on this token",
+        ),
+        (
+            token(json!({"ExpirationTTL": "1h"})),
+            500,
+            "Invalid Token: tokens do not expire here; ExpirationTTL cannot be set",
+        ),
         (bare("GET /v1/acl/token/abc"), 500, "failed acl token lookup: index error: UUID must be 36 characters"),
         (bare("GET /v1/acl/token/11111111-0000-4000-8000-000000000009"), 403, "token does not exist: ACL not found"),
-        (bare("DELETE /v1/acl/token/00000000-0000-0000-0000-000000000002"), 500, "Delete operation not permitted on the anonymous token"),
+        (
+            bare("DELETE /v1/acl/token/00000000-0000-0000-0000-000000000002"),
+            500,
+            "Delete operation not permitted on the anonymous token",
+        ),
         (bare("DELETE /v1/acl/token/11111111-0000-4000-8000-000000000009"), 404, "Cannot find token to delete"),
         (bare("GET /v1/acl/list"), 404, "Invalid URL path: not a recognized HTTP API endpoint\n"),
     ];
@@ -160,7 +197,12 @@ async fn what_consul_refuses_is_refused_in_its_words() {
     ] {
         let (status, text) = told(&server, weak, line, &body).await;
         assert_eq!(status, 403, "{line}");
-        assert!(text.as_str().unwrap().starts_with(&format!("Permission denied: token with AccessorID '{known}' lacks permission 'acl:")), "{text}");
+        assert!(
+            text.as_str()
+                .unwrap()
+                .starts_with(&format!("Permission denied: token with AccessorID '{known}' lacks permission 'acl:")),
+            "{text}"
+        );
     }
 }
 

@@ -108,7 +108,8 @@ impl Draft<'_> {
         if tokens.is_empty() && is_closed.is_none() {
             return Ok(());
         }
-        let all = Tokens::of(tokens.into_iter().map(|token| token.value), self.rule_sets().iter().map(|set| &*set.value));
+        let all =
+            Tokens::of(tokens.into_iter().map(|token| token.value), self.rule_sets().iter().map(|set| &*set.value));
         if all.any_allows(Resource::Acl, Policy::Write) {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Nodes, services, checks, events, tokens.
 
 use super::*;
+use crate::command::{Batch, Item};
 use crate::model::UserEvent;
 
 const ID_A: &str = "aaaaaaaa-0000-0000-0000-000000000001";
@@ -150,4 +151,42 @@ fn the_newest_events_are_kept() {
     bench.check(&[(fire(300), "event 300"), (Command::Fire(UserEvent::default()), "400 Missing name")]);
     let events = bench.topic(&Topic::Events);
     assert_eq!((events.rows.len(), events.index), (256, 300));
+}
+
+/// The catalog compares ids without case, as Consul's does: the newest spelling is shown, and nothing is there twice.
+#[test]
+fn ids_are_compared_without_case() {
+    let mut bench = Bench::new();
+    let web = |id: &str| Some(service(id, "web", &[]));
+    bench.check(&[
+        (register(node("n1"), web("Web-1"), vec![check("Chk", "WEB-1", Status::Passing)]), "ok"),
+        (register(node("n1"), web("other"), vec![]), "ok"),
+    ]);
+    let created = bench.tables.service("n1", "Web-1").unwrap().create_index;
+    bench.check(&[(register(node("N1"), web("wEB-1"), vec![]), "ok")]);
+    assert_eq!(bench.service("web"), ["n1/other[]", "n1/wEB-1[] Chk=passing"]);
+    assert_eq!(bench.tables.service("n1", "wEB-1").unwrap().create_index, created);
+    let index = bench.tables.index();
+    bench.check(&[(register(node("N1"), web("wEB-1"), vec![]), "ok")]);
+    assert_eq!(bench.tables.index(), index, "what is there already changes nothing");
+    bench.check(&[
+        (register(node("n1"), None, vec![check("CHK", "web-1", Status::Warning)]), "ok"),
+        (register(node("n1"), web("web-1"), vec![]), "ok"),
+    ]);
+    assert_eq!(bench.service("web"), ["n1/other[]", "n1/web-1[] CHK=warning"]);
+    bench.check(&[(deregister("N1", None, Some("chk")), "ok")]);
+    assert_eq!(bench.service("web"), ["n1/other[]", "n1/web-1[]"]);
+    bench.check(&[(deregister("N1", Some("WEB-1"), None), "ok")]);
+    assert_eq!(bench.service("web"), ["n1/other[]"]);
+    assert_eq!(bench.reload(), bench.tables);
+}
+
+#[test]
+fn one_batch_may_spell_an_id_twice() {
+    let mut bench = Bench::new();
+    let items = ["B", "b", "B"].map(|id| Item::Service(Box::new(service(id, "web", &[]))));
+    let batch = Batch { node: node("n1"), incarnation: "i".to_owned(), sequence: 1, full: true, items: items.into() };
+    bench.check(&[(Command::Agent("a".to_owned(), batch), "ok; ok; ok")]);
+    assert_eq!(bench.service("web"), ["n1/B[] serfHealth=passing"]);
+    assert_eq!(bench.reload(), bench.tables);
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::command::{Batch, CatalogVerb, Item, TxnOp};
 use crate::access::ANONYMOUS;
 use crate::access::builtin::MANAGEMENT;
+use crate::command::{Batch, CatalogVerb, Item, TxnOp};
 use crate::model::{RuleSet, Token, UserEvent};
 
 const NODES: [&str; 3] = ["n1", "N1", "n2"];
@@ -134,11 +134,9 @@ fn step(dice: Dice) -> Step {
             0 => Command::Fire(UserEvent { id: dice[2].to_string(), name: "e".to_owned(), ..UserEvent::default() }),
             1 if dice[2] % 2 == 0 => Command::DeleteToken(ANONYMOUS.to_owned()),
             1 => Command::DeleteRuleSet("set".to_owned()),
-            _ if dice[2] % 4 == 0 => Command::PutRuleSet(RuleSet {
-                id: "set".to_owned(),
-                name: dice[3].to_string(),
-                ..RuleSet::default()
-            }),
+            _ if dice[2] % 4 == 0 => {
+                Command::PutRuleSet(RuleSet { id: "set".to_owned(), name: dice[3].to_string(), ..RuleSet::default() })
+            }
             _ => Command::PutToken(Token {
                 accessor: ANONYMOUS.to_owned(),
                 description: dice[2].to_string(),

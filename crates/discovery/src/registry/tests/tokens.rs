@@ -52,7 +52,10 @@ fn nobody_locks_everybody_out() {
         (token("a", &digest("a"), &[]), nobody),
         (rules("r", "admin", "acl = \"write\""), "rules r"),
         (rules("s", "admin", ""), "500 Invalid Policy: A Policy with Name \"admin\" already exists"),
-        (rules("s", "global-management", ""), "500 Invalid Policy: A Policy with Name \"global-management\" already exists"),
+        (
+            rules("s", "global-management", ""),
+            "500 Invalid Policy: A Policy with Name \"global-management\" already exists",
+        ),
         (rules(MANAGEMENT, "other", ""), "400 a rule set needs an id of its own"),
         (token("a", &digest("a"), &["r"]), "token a"),
         (token("b", &digest("b"), &[]), "token b"),

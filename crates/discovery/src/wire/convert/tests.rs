@@ -178,10 +178,14 @@ fn hundred() -> Batch {
             tags: check.service_tags.clone(),
             address: format!("10.1.2.{number}"),
             port: 8080,
-            meta: [("version", "2026.11.3"), ("team", "payments"), ("commit", "6937dc8843b1bdd1d0cf8ed5cbd0c5d1ff032b36")]
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                .collect(),
+            meta: [
+                ("version", "2026.11.3"),
+                ("team", "payments"),
+                ("commit", "6937dc8843b1bdd1d0cf8ed5cbd0c5d1ff032b36"),
+            ]
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
             ..Service::default()
         };
         [Item::Service(Box::new(service)), Item::Check(Box::new(check))]
