@@ -1,39 +1,51 @@
-//! Which token may do what. Every edge enforces this by itself, from the tokens it holds, also with the hub away.
+//! Which token may do what. Every edge enforces this by itself, from the tokens it holds, also with the hub away; the hub
+//! asks again before it decides.
 //!
 //! As long as there are no tokens nobody is asked for one. From the first token on, what no rule allows is denied; a
-//! request without a token has the rules of the token whose accessor is `anonymous`.
+//! request without a token has the rules of the token whose accessor is [`ANONYMOUS`].
 
+pub mod builtin;
 mod guard;
+pub mod rules;
 #[cfg(test)]
 mod tests;
+mod vet;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::command::Refusal;
-use crate::model::{Policy, Resource, Rule, Token};
+use crate::command::{Refusal, TxnResult};
+use crate::model::{Policy, Resource, Rule, RuleSet, Token};
 use crate::topic::{Row, TopicData};
 
-pub use guard::Guard;
+pub use guard::{Guard, Refused};
+pub(crate) use vet::Vet;
 
 /// The accessor of the token that stands for having none.
-pub const ANONYMOUS: &str = "anonymous";
+pub const ANONYMOUS: &str = "00000000-0000-0000-0000-000000000002";
 
 /// All tokens, ready to be asked.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    by_digest: HashMap<String, Arc<Token>>,
-    anonymous: Option<Arc<Token>>,
+    by_digest: HashMap<String, Arc<Bearer>>,
+    anonymous: Option<Arc<Bearer>>,
     any: bool,
+}
+
+/// A token with everything that rules it.
+#[derive(Debug, Default)]
+struct Bearer {
+    token: Arc<Token>,
+    rules: Vec<Rule>,
 }
 
 /// What one caller may do.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     // None: there are no tokens, everything is allowed.
-    token: Option<Arc<Token>>,
+    bearer: Option<Arc<Bearer>>,
 }
 
 /// A token that nobody knows.
@@ -44,17 +56,36 @@ pub struct UnknownToken;
 impl Tokens {
     /// The tokens of [`crate::Topic::Tokens`].
     pub fn new(data: &TopicData) -> Self {
-        let mut tokens = Self::default();
-        for row in &data.rows {
-            let Row::Token(token) = row else { continue };
-            tokens.any = true;
-            if token.value.accessor == ANONYMOUS {
-                tokens.anonymous = Some(Arc::clone(&token.value));
+        let tokens = data.rows.iter().filter_map(|row| match row {
+            Row::Token(token) => Some(Arc::clone(&token.value)),
+            _ => None,
+        });
+        let sets = data.rows.iter().filter_map(|row| match row {
+            Row::RuleSet(set) => Some(&*set.value),
+            _ => None,
+        });
+        Self::of(tokens, sets)
+    }
+
+    /// Tokens and the rules they share.
+    pub fn of<'a>(tokens: impl Iterator<Item = Arc<Token>>, sets: impl Iterator<Item = &'a RuleSet>) -> Self {
+        let sets: HashMap<&str, &RuleSet> =
+            sets.chain(builtin::rule_sets()).map(|set| (set.id.as_str(), set)).collect();
+        let mut all = Self::default();
+        for token in tokens {
+            all.any = true;
+            let shared = token.rule_sets.iter().filter_map(|id| sets.get(id.as_str())).flat_map(|set| &set.rules);
+            let mut rules: Vec<Rule> = token.rules.iter().chain(shared).cloned().collect();
+            rules.extend(token.services.iter().flat_map(|name| builtin::of_service(name)));
+            rules.extend(token.nodes.iter().flat_map(|node| builtin::of_node(&node.node)));
+            let bearer = Arc::new(Bearer { rules, token });
+            if bearer.token.accessor == ANONYMOUS {
+                all.anonymous = Some(bearer);
             } else {
-                tokens.by_digest.insert(token.value.secret_digest.clone(), Arc::clone(&token.value));
+                all.by_digest.insert(bearer.token.secret_digest.clone(), bearer);
             }
         }
-        tokens
+        all
     }
 
     /// Whether nobody is asked for a token.
@@ -62,19 +93,25 @@ impl Tokens {
         !self.any
     }
 
+    /// Whether some token allows something for all names.
+    pub fn any_allows(&self, resource: Resource, wanted: Policy) -> bool {
+        let all = self.by_digest.values().chain(&self.anonymous);
+        all.into_iter().any(|bearer| granted(&bearer.rules, resource, "") >= wanted)
+    }
+
     /// What the bearer of a secret, or of none, may do.
     pub fn resolve(&self, secret: Option<&str>) -> Result<Access, UnknownToken> {
         if self.is_open() {
             return Ok(Access::default());
         }
-        let token = match secret {
+        let bearer = match secret {
             Some(secret) => Arc::clone(self.by_digest.get(&digest(secret)).ok_or(UnknownToken)?),
-            None => self
-                .anonymous
-                .clone()
-                .unwrap_or_else(|| Arc::new(Token { accessor: ANONYMOUS.to_owned(), ..Token::default() })),
+            None => self.anonymous.clone().unwrap_or_else(|| {
+                let token = Arc::new(Token { accessor: ANONYMOUS.to_owned(), ..Token::default() });
+                Arc::new(Bearer { token, rules: Vec::new() })
+            }),
         };
-        Ok(Access { token: Some(token) })
+        Ok(Access { bearer: Some(bearer) })
     }
 }
 
@@ -92,20 +129,25 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 impl Access {
     /// Whether everything is allowed because there are no tokens.
     pub fn is_open(&self) -> bool {
-        self.token.is_none()
+        self.bearer.is_none()
+    }
+
+    /// The token shown, or the one that stands for none; `None`: there are no tokens.
+    pub fn token(&self) -> Option<&Arc<Token>> {
+        self.bearer.as_ref().map(|bearer| &bearer.token)
     }
 
     /// Whether something may be done with a name.
     pub fn allows(&self, resource: Resource, name: &str, wanted: Policy) -> bool {
-        let Some(token) = &self.token else { return true };
-        granted(&token.rules, resource, name) >= wanted
+        let Some(bearer) = &self.bearer else { return true };
+        granted(&bearer.rules, resource, name) >= wanted
     }
 
     /// Whether something may be done with all names that begin so.
     pub fn allows_tree(&self, resource: Resource, prefix: &str, wanted: Policy) -> bool {
-        let Some(token) = &self.token else { return true };
+        let Some(bearer) = &self.bearer else { return true };
         let below = |rule: &Rule| rule.resource == resource && rule.name.starts_with(prefix) && rule.policy < wanted;
-        granted(&token.rules, resource, prefix) >= wanted && !token.rules.iter().any(below)
+        granted(&bearer.rules, resource, prefix) >= wanted && !bearer.rules.iter().any(below)
     }
 
     /// Refuses in Consul's words what is not allowed.
@@ -124,9 +166,43 @@ impl Access {
         Err(self.refusal(resource, prefix, wanted))
     }
 
+    /// Whether a row may be seen.
+    pub fn sees(&self, row: &Row) -> bool {
+        let reads = |resource, name: &str| self.allows(resource, name, Policy::Read);
+        match row {
+            Row::Name { name, .. } => reads(Resource::Service, name),
+            Row::Node(node) => reads(Resource::Node, &node.value.name),
+            Row::Instance(it) => {
+                reads(Resource::Node, &it.node.value.name) && reads(Resource::Service, &it.service.value.name)
+            }
+            Row::Check(node, check) => self.sees_check(node, &check.value.service_name),
+            Row::Key(entry) => reads(Resource::Key, &entry.value.key),
+            Row::Session(session) => reads(Resource::Session, &session.value.node),
+            Row::Event(event) => reads(Resource::Event, &event.value.name),
+            Row::Token(_) | Row::RuleSet(_) => reads(Resource::Acl, ""),
+        }
+    }
+
+    /// Whether a check of a node, about a service if that has a name, may be seen.
+    pub fn sees_check(&self, node: &str, service: &str) -> bool {
+        self.allows(Resource::Node, node, Policy::Read)
+            && (service.is_empty() || self.allows(Resource::Service, service, Policy::Read))
+    }
+
+    /// Whether a result of a transaction may be seen.
+    pub fn sees_result(&self, result: &TxnResult) -> bool {
+        let reads = |resource, name: &str| self.allows(resource, name, Policy::Read);
+        match result {
+            TxnResult::Kv(entry) => reads(Resource::Key, &entry.value.key),
+            TxnResult::Node(node) => reads(Resource::Node, &node.value.name),
+            TxnResult::Service(service) => reads(Resource::Service, &service.value.name),
+            TxnResult::Check(node, check) => self.sees_check(node, &check.value.service_name),
+        }
+    }
+
     fn refusal(&self, resource: Resource, name: &str, wanted: Policy) -> Refusal {
-        let accessor = self.token.as_ref().map_or(ANONYMOUS, |token| token.accessor.as_str());
-        let what = format!("{}:{}", word(resource), if wanted == Policy::Read { "read" } else { "write" });
+        let accessor = self.token().map_or(ANONYMOUS, |token| token.accessor.as_str());
+        let what = format!("{}:{}", resource.word(), if wanted == Policy::Read { "read" } else { "write" });
         let on = if name.is_empty() { String::new() } else { format!(" on {name:?}") };
         Refusal::Forbidden(if accessor == ANONYMOUS {
             format!(
@@ -139,20 +215,8 @@ impl Access {
     }
 }
 
-fn word(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Key => "key",
-        Resource::Service => "service",
-        Resource::Node => "node",
-        Resource::Session => "session",
-        Resource::Event => "event",
-        Resource::Agent => "agent",
-        Resource::Operator => "operator",
-    }
-}
-
-/// What the most specific rule says: the whole name before any beginning of it, a longer beginning before a shorter one,
-/// less before more.
+/// What the most specific rule says: the whole name before any beginning of it, a longer beginning before a shorter one.
+/// Among rules for the same, `deny` counts before `write` and that before `read`: several rule sets may say it.
 fn granted(rules: &[Rule], resource: Resource, name: &str) -> Policy {
     // Keys are what they are; nodes and services are compared without case.
     let folded = (resource != Resource::Key).then(|| name.to_lowercase());
@@ -161,6 +225,11 @@ fn granted(rules: &[Rule], resource: Resource, name: &str) -> Policy {
         let own = if resource == Resource::Key { rule.name.clone() } else { rule.name.to_lowercase() };
         rule.resource == resource && if rule.exact { own == name } else { name.starts_with(&own) }
     };
-    let rank = |rule: &&Rule| (rule.exact, rule.name.len(), std::cmp::Reverse(rule.policy));
+    let weight = |policy: Policy| match policy {
+        Policy::Deny => 2,
+        Policy::Write => 1,
+        Policy::Read => 0,
+    };
+    let rank = |rule: &&Rule| (rule.exact, rule.name.len(), weight(rule.policy));
     rules.iter().filter(applies).max_by_key(rank).map_or(Policy::Deny, |rule| rule.policy)
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use crate::command::{Command, Done, Refusal};
-use crate::model::{Check, Service, Status};
+use crate::model::{Check, Index, Service, Status};
 use crate::topic::{Topic, TopicData};
 
 /// The registry, seen from an edge: the hub's own, or an agent's part of it.
@@ -18,11 +19,39 @@ pub trait Backend: Send + Sync + 'static {
     /// The topic; an agent that does not hold it asks the hub, and from then on keeps it fresh.
     fn read<'a>(&'a self, topic: &'a Topic, consistency: Consistency) -> BoxFuture<'a, Result<Reading, Unavailable>>;
 
+    /// The same for somebody: what the hub is asked for on the way, it answers only as far as their token goes.
+    fn read_for<'a>(
+        &'a self,
+        caller: &'a Caller,
+        topic: &'a Topic,
+        consistency: Consistency,
+    ) -> BoxFuture<'a, Result<Reading, Refusal>> {
+        let _ = caller;
+        Box::pin(async move { self.read(topic, consistency).await.map_err(Refusal::from) })
+    }
+
     /// Resolves when the topic may have changed. Take it before the reading it is meant for, or a change is missed.
     fn wake(&self, topic: &Topic) -> Wake;
 
     /// Writes; durable, and in what this backend reads, before it resolves.
     fn write<'a>(&'a self, caller: &'a Caller, command: Command) -> BoxFuture<'a, Result<Done, Refusal>>;
+
+    /// Everything the registry has, in one piece.
+    fn save<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Bytes, Refusal>> {
+        let _ = caller;
+        Box::pin(async { Err(Refusal::NoHub) })
+    }
+
+    /// Replaces everything the registry has by what was saved; the index it is at then.
+    fn restore<'a>(&'a self, caller: &'a Caller, saved: Bytes) -> BoxFuture<'a, Result<Index, Refusal>> {
+        let _ = (caller, saved);
+        Box::pin(async { Err(Refusal::NoHub) })
+    }
+
+    /// Whether everybody may do everything until it is known which tokens there are.
+    fn is_open_until_told(&self) -> bool {
+        false
+    }
 
     /// The agent beside this edge; the hub has none.
     fn local(&self) -> Option<&dyn LocalAgent>;
@@ -83,6 +112,12 @@ pub struct Freshness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("No cluster leader")]
 pub struct Unavailable;
+
+impl From<Unavailable> for Refusal {
+    fn from(_: Unavailable) -> Self {
+        Self::NoHub
+    }
+}
 
 /// Who asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Check, Index, Indexed, KvEntry, Node, Service, Session, Token, UserEvent};
+use crate::model::{Check, Index, Indexed, KvEntry, Node, RuleSet, Service, Session, Token, UserEvent};
 
 /// A write. Decided by the registry against what it holds; all of it happens at one index, or nothing does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,10 +24,16 @@ pub enum Command {
     RenewSession(String),
     /// A user's event; id is given by whoever asks, ltime by the registry.
     Fire(UserEvent),
-    /// A token, new or changed (operator).
+    /// The first token, which may do everything; refused once there is one.
+    Bootstrap(Token),
+    /// A token, new or changed.
     PutToken(Token),
-    /// A token by its accessor goes (operator).
+    /// A token by its accessor goes.
     DeleteToken(String),
+    /// Rules that tokens share, new or changed.
+    PutRuleSet(RuleSet),
+    /// A rule set by its id goes.
+    DeleteRuleSet(String),
     /// What an agent says about its own node. The agent is who its certificate says.
     Agent(String, Batch),
 }
@@ -174,6 +180,10 @@ pub enum Outcome {
     Event(Indexed<UserEvent>),
     /// One for each item of a batch.
     Items(Vec<ItemResult>),
+    /// The token, as it is now.
+    Token(Indexed<Token>),
+    /// The rule set, as it is now.
+    RuleSet(Indexed<RuleSet>),
 }
 
 /// A result of one operation of a transaction.
@@ -205,8 +215,11 @@ pub enum Refusal {
     #[error("{0}")]
     Invalid(String),
     /// Somebody else's, or not allowed.
-    #[error("Permission denied: {0}")]
+    #[error("{}", denied(.0))]
     Forbidden(String),
+    /// A token that nobody knows.
+    #[error("{0}")]
+    Unknown(String),
     /// Not there.
     #[error("{0}")]
     NotFound(String),
@@ -222,4 +235,8 @@ pub enum Refusal {
     /// Nobody can decide at the moment.
     #[error("No cluster leader")]
     NoHub,
+}
+
+fn denied(why: &str) -> String {
+    if why.is_empty() { "Permission denied".to_owned() } else { format!("Permission denied: {why}") }
 }

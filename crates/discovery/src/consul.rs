@@ -1,5 +1,8 @@
 //! Consul's HTTP API, `/v1/*`: pure functions of topics and commands over a [`Backend`].
 
+mod acl;
+mod acl_policy;
+mod acl_token;
 mod agent;
 mod agent_read;
 mod agent_write;
@@ -19,11 +22,11 @@ mod options;
 mod read;
 mod route;
 mod session;
+mod snapshot;
 mod status;
 #[cfg(test)]
 mod tests;
 mod txn;
-mod vet;
 mod view;
 
 use std::sync::Arc;
@@ -35,11 +38,16 @@ use tokio::sync::Semaphore;
 
 use crate::access::Guard;
 use crate::backend::Backend;
-use crate::http::{Answer, Head, Request, Routes};
+use crate::http::{Answer, BODY_BYTES_MAX, Head, Query, Request, Routes};
+use crate::model::{Policy, Resource};
+use crate::wire::SNAPSHOT_BYTES_MAX;
 use call::Call;
 use failure::Failure;
 use headers::put_policy;
 pub use metrics::Metrics;
+use route::Endpoint;
+
+const SNAPSHOT_PATH: &str = "/v1/snapshot";
 
 /// What the API is told about its process.
 #[derive(Clone)]
@@ -86,6 +94,9 @@ impl Consul {
             let call = Call::new(self, &request, route.rest).await;
             match call {
                 Ok(call) => call.dispatch(route.endpoint).await.unwrap_or_else(Failure::answer),
+                Err(failure) if route.endpoint == Endpoint::AclTokenSelf => {
+                    Failure { text: format!("token does not exist: {}", failure.text), ..failure }.answer()
+                }
                 Err(failure) => failure.answer(),
             }
         };
@@ -111,6 +122,17 @@ impl Routes for Consul {
 
     fn quick(&self, head: &Head<'_>) -> Option<Answer> {
         self.hot(head)
+    }
+
+    fn body_max(&self, head: &Head<'_>) -> u64 {
+        if head.path != SNAPSHOT_PATH {
+            return BODY_BYTES_MAX;
+        }
+        // So much is read only from those who may replace everything.
+        let query = Query::parse(head.query.unwrap_or_default()).unwrap_or_default();
+        let access = self.guard.quick(options::token(&query, head.headers));
+        let may = access.is_some_and(|access| access.allows(Resource::Acl, "", Policy::Write));
+        if may { u64::try_from(SNAPSHOT_BYTES_MAX).unwrap_or(u64::MAX) } else { BODY_BYTES_MAX }
     }
 
     fn answer(&self, request: Request) -> BoxFuture<'_, Answer> {

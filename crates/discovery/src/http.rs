@@ -5,6 +5,7 @@ mod answer;
 mod connection;
 mod metrics;
 mod query;
+mod rate;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +22,9 @@ use thane_runtime::net::Listener;
 pub use answer::{Answer, Content};
 pub use metrics::Metrics;
 pub use query::{Query, percent_decoded};
+pub use rate::Rate;
 
-/// The largest body that is read; Consul's own bound on a value.
+/// The largest body that most requests may have; Consul's own bound on a value.
 pub const BODY_BYTES_MAX: u64 = 512 * 1024;
 
 /// A part of the API.
@@ -35,6 +37,12 @@ pub trait Routes: Send + Sync + 'static {
 
     /// An answer that can be given at once, without the body and without waiting; `None`: ask [`Routes::answer`].
     fn quick(&self, head: &Head<'_>) -> Option<Answer>;
+
+    /// Bytes of the largest body that is read for this request.
+    fn body_max(&self, head: &Head<'_>) -> u64 {
+        let _ = head;
+        BODY_BYTES_MAX
+    }
 
     /// The answer.
     fn answer(&self, request: Request) -> BoxFuture<'_, Answer>;
@@ -70,7 +78,7 @@ pub struct Request {
     pub peer: SocketAddr,
 }
 
-/// A body above [`BODY_BYTES_MAX`]; none of it is kept.
+/// A body above [`Routes::body_max`]; none of it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge {
     /// How long the client said it is.
@@ -86,12 +94,14 @@ pub struct Limits {
     pub idle_max: Duration,
     /// Requests that a web page could have caused are refused: the listener is on loopback and asks for no credentials.
     pub local_only: bool,
+    /// What one client may ask for; `None`: as much as it likes. An address is one, and whoever shows a token besides.
+    pub rate: Option<Rate>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         // A little above the bound on blocked queries, so that others still get in.
-        Self { connections_max: 12_000, idle_max: Duration::from_mins(5), local_only: false }
+        Self { connections_max: 12_000, idle_max: Duration::from_mins(5), local_only: false, rate: None }
     }
 }
 

@@ -233,6 +233,14 @@ impl Backend for Registry {
         Box::pin(self.write_from(None, command))
     }
 
+    fn save<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Bytes, Refusal>> {
+        Box::pin(async move { Ok(self.snapshot().await?) })
+    }
+
+    fn restore<'a>(&'a self, _: &'a Caller, saved: Bytes) -> BoxFuture<'a, Result<Index, Refusal>> {
+        Box::pin(async move { Ok(Self::restore(self, saved).await?) })
+    }
+
     fn local(&self) -> Option<&dyn LocalAgent> {
         None
     }

@@ -1,5 +1,7 @@
 //! The nouns. Their JSON form here is how they are stored and travel; what Consul's clients see is made by `consul`.
 
+mod access;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+pub use access::{NodeIdentity, Policy, Resource, Rule, RuleSet, Token};
 
 /// A point in the registry's history. Grows with every change, never goes back, survives restarts and restores.
 pub type Index = u64;
@@ -188,6 +192,10 @@ pub struct CheckDefinition {
     pub grpc: String,
     /// Whether over TLS.
     pub grpc_use_tls: bool,
+    /// The address that HTTP/2 pings are sent to.
+    pub h2ping: String,
+    /// Whether over TLS.
+    pub h2ping_use_tls: bool,
     /// The program run and its arguments.
     pub args: Vec<String>,
     /// The node whose health is copied.
@@ -281,66 +289,6 @@ pub struct UserEvent {
     pub tag_filter: String,
     /// A number that grows with each event.
     pub ltime: u64,
-}
-
-/// A key to the registry. Only a digest of its secret is stored and travels.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Token {
-    /// Names it in listings and logs.
-    pub accessor: String,
-    /// SHA-256 of the secret, hexadecimal.
-    pub secret_digest: String,
-    /// For people.
-    pub description: String,
-    /// What it may do; the most specific rule decides, `deny` wins among equals.
-    pub rules: Vec<Rule>,
-}
-
-/// What a token may do with some names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
-    /// What is ruled.
-    pub resource: Resource,
-    /// The name, or the beginning of it.
-    pub name: String,
-    /// Whether `name` is the whole name.
-    #[serde(default)]
-    pub exact: bool,
-    /// What is allowed.
-    pub policy: Policy,
-}
-
-/// What a rule is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Resource {
-    /// Keys.
-    Key,
-    /// Services and their checks.
-    Service,
-    /// Nodes and their checks.
-    Node,
-    /// Sessions, by node.
-    Session,
-    /// Events, by name.
-    Event,
-    /// The agent's own endpoints.
-    Agent,
-    /// Tokens, snapshots and everything of the operator.
-    Operator,
-}
-
-/// What is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// Nothing.
-    Deny,
-    /// Reading.
-    Read,
-    /// Reading and writing.
-    Write,
 }
 
 /// Something shared, as what it is.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Check, Index, Indexed, KvEntry, Node, Service, Session, Token, UserEvent};
+use crate::model::{Check, Index, Indexed, KvEntry, Node, RuleSet, Service, Session, Token, UserEvent};
 
 /// One readable thing. Names of services and nodes are in lower case here: they are compared without case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub enum Topic {
     Sessions,
     /// The newest events of users: [`Row::Event`].
     Events,
-    /// All tokens: [`Row::Token`]; what applies without one is the token whose accessor is `anonymous`.
+    /// All tokens and the rules they share: [`Row::Token`], [`Row::RuleSet`].
     Tokens,
 }
 
@@ -41,6 +41,8 @@ pub struct TopicData {
     pub index: Index,
     /// What there is, sorted by [`Row::key`].
     pub rows: Vec<Row>,
+    /// Rows were left out that whoever asked may not see; such content is nobody else's.
+    pub hidden: bool,
     memos: [OnceLock<Bytes>; 4],
 }
 
@@ -83,6 +85,8 @@ pub enum Row {
     Event(Indexed<UserEvent>),
     /// A token.
     Token(Indexed<Token>),
+    /// Rules that tokens share.
+    RuleSet(Indexed<RuleSet>),
 }
 
 /// An instance of a service with what is needed to judge and reach it.
@@ -127,6 +131,7 @@ impl Row {
             Self::Session(session) => RowKey(5, session.value.id.clone(), String::new()),
             Self::Event(event) => RowKey(6, format!("{:020}", event.value.ltime), event.value.id.clone()),
             Self::Token(token) => RowKey(7, token.value.accessor.clone(), String::new()),
+            Self::RuleSet(set) => RowKey(8, set.value.id.clone(), String::new()),
         }
     }
 
@@ -144,6 +149,7 @@ impl Row {
             Self::Session(session) => session.modify_index,
             Self::Event(event) => event.modify_index,
             Self::Token(token) => token.modify_index,
+            Self::RuleSet(set) => set.modify_index,
         }
     }
 }
@@ -152,7 +158,7 @@ impl TopicData {
     /// Content at an index; rows must be in order.
     pub fn new(index: Index, rows: Vec<Row>) -> Self {
         debug_assert!(rows.is_sorted_by_key(Row::key), "rows out of order");
-        Self { index, rows, memos: Default::default() }
+        Self { index, rows, hidden: false, memos: Default::default() }
     }
 
     /// An answer made from this content, made only once.

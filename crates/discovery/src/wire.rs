@@ -4,6 +4,7 @@ pub mod convert;
 mod follow;
 mod metrics;
 mod service;
+pub(crate) mod snapshot;
 mod sync;
 
 use std::sync::Arc;
@@ -18,10 +19,14 @@ pub use service::Desk;
 
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of a snapshot, however it travels.
+pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The header by which a client says that it cannot unpack.
 pub(crate) const COMPRESSION: &str = "thane-compression";
 /// Its value for that.
 pub(crate) const NO_COMPRESSION: &str = "none";
+/// How what agents send may be packed.
+pub(crate) const SNAPPY: &str = "snappy";
 
 /// The service, for whoever listens. Every request must carry a [`thane_api::AgentName`] extension, put there by whoever
 /// found out who calls; requests without one are refused.

@@ -54,6 +54,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Sessions(discovery::sessions::Sessions),
     #[command(subcommand)]
+    Tokens(discovery::tokens::Tokens),
+    #[command(subcommand)]
+    Registry(discovery::registry::Registry),
+    #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -83,6 +87,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Nodes(command) => block_on(global, command.run()),
         Command::Checks(command) => block_on(global, command.run()),
         Command::Sessions(command) => block_on(global, command.run()),
+        Command::Tokens(command) => block_on(global, command.run()),
+        Command::Registry(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),

@@ -10,7 +10,7 @@ use thane_api::code;
 use thane_discovery::agent::{self, Agent};
 use thane_discovery::backend::Backend;
 use thane_discovery::consul::{self, Consul};
-use thane_discovery::http::{self, Edge, Limits, Routes};
+use thane_discovery::http::{self, Edge, Limits, Rate, Routes};
 use thane_discovery::hub::{self, Registry};
 use thane_discovery::native::{self, Native};
 use thane_discovery::{dns, wire};
@@ -75,7 +75,13 @@ pub(crate) async fn agent(
 }
 
 /// Serves Consul's API and ours from an agent, on each of its listeners.
-pub(crate) fn serve(agent: &Arc<Agent>, listeners: Vec<Box<dyn Listener>>, ground: &Ground, metrics: &mut Metrics) {
+pub(crate) fn serve(
+    agent: &Arc<Agent>,
+    listeners: Vec<Box<dyn Listener>>,
+    rate: Option<Rate>,
+    ground: &Ground,
+    metrics: &mut Metrics,
+) {
     let counted = Counted::of("agent");
     counted.register(metrics);
     // what `/agent/metrics` shows is this agent's alone
@@ -95,17 +101,23 @@ pub(crate) fn serve(agent: &Arc<Agent>, listeners: Vec<Box<dyn Listener>>, groun
     let consul = Arc::new(Consul::new(Arc::clone(&backend), theirs, counted.consul.clone()));
     let native = Arc::new(Native::new(backend, ours));
     for listener in listeners {
-        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, &counted, ground);
+        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, rate, &counted, ground);
     }
 }
 
 /// Serves the same from the registry itself, for clients that have no agent yet.
-pub(crate) fn serve_hub(registry: Arc<Registry>, listener: Box<dyn Listener>, ground: &Ground, metrics: &mut Metrics) {
+pub(crate) fn serve_hub(
+    registry: Arc<Registry>,
+    listener: Box<dyn Listener>,
+    rate: Option<Rate>,
+    ground: &Ground,
+    metrics: &mut Metrics,
+) {
     let counted = Counted::of("hub");
     counted.register(metrics);
     let consul = Consul::new(Arc::clone(&registry) as _, consul::Options::default(), counted.consul.clone());
     let native = Native::new(registry, native::Options::default());
-    answer(vec![Arc::new(consul), Arc::new(native)], listener, &counted, ground);
+    answer(vec![Arc::new(consul), Arc::new(native)], listener, rate, &counted, ground);
 }
 
 /// What the APIs count.
@@ -127,9 +139,15 @@ impl Counted {
     }
 }
 
-fn answer(routes: Vec<Arc<dyn Routes>>, listener: Box<dyn Listener>, counted: &Counted, ground: &Ground) {
+fn answer(
+    routes: Vec<Arc<dyn Routes>>,
+    listener: Box<dyn Listener>,
+    rate: Option<Rate>,
+    counted: &Counted,
+    ground: &Ground,
+) {
     let local_only = listener.local_addr().ip().is_loopback();
-    let edge = Edge { routes, limits: Limits { local_only, ..Limits::default() }, metrics: counted.http.clone() };
+    let edge = Edge { routes, limits: Limits { local_only, rate, ..Limits::default() }, metrics: counted.http.clone() };
     http::serve(listener, edge, &ground.tasks.child("api"));
 }
 

@@ -29,7 +29,7 @@ fn stdout(output: &Output) -> String {
 #[test]
 fn help_of_every_command() {
     let place = Place::new();
-    let commands: [&[&str]; 51] = [
+    let commands: [&[&str]; 59] = [
         &[],
         &["up"],
         &["hub"],
@@ -62,6 +62,14 @@ fn help_of_every_command() {
         &["sessions"],
         &["sessions", "list"],
         &["sessions", "destroy"],
+        &["tokens"],
+        &["tokens", "create"],
+        &["tokens", "list"],
+        &["tokens", "show"],
+        &["tokens", "delete"],
+        &["registry"],
+        &["registry", "save"],
+        &["registry", "restore"],
         &["image"],
         &["image", "import"],
         &["image", "list"],

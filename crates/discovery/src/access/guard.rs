@@ -1,12 +1,18 @@
 //! The tokens as an edge holds them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Access, Tokens, UnknownToken};
 use crate::backend::{Backend, Consistency, Reading};
+use crate::command::Refusal;
 use crate::topic::{Topic, TopicData};
+
+/// How long a request waits for an agent to be told for the first time which tokens there are.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Asks for tokens, and keeps them ready as long as they do not change.
 pub struct Guard {
@@ -17,6 +23,30 @@ pub struct Guard {
 struct Known {
     data: Arc<TopicData>,
     tokens: Arc<Tokens>,
+}
+
+/// Why nobody gets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Nobody knows the token.
+    #[error(transparent)]
+    Unknown(#[from] UnknownToken),
+    /// It is not known yet which tokens there are.
+    #[error(
+        "this agent has not been told yet which tokens there are: it has to reach its hub once, or be started with \
+         --open-until-told"
+    )]
+    Untold,
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            // Its words are all that Consul says.
+            Refused::Unknown(unknown) => Self::Unknown(unknown.to_string()),
+            Refused::Untold => Self::Forbidden(refused.to_string()),
+        }
+    }
 }
 
 impl Guard {
@@ -31,18 +61,41 @@ impl Guard {
         reading.is_some_and(|reading| self.tokens(reading).is_open())
     }
 
+    /// What the bearer of a secret may do, if that is known without waiting.
+    pub fn quick(&self, secret: Option<&str>) -> Option<Access> {
+        let reading = self.backend.ready(&Topic::Tokens, Consistency::Stale)?;
+        self.tokens(reading).resolve(secret).ok()
+    }
+
     /// What the bearer of a secret, or of none, may do.
     ///
-    /// A backend that never heard of tokens has nothing to enforce: an agent keeps those it was given across restarts.
-    pub async fn access(&self, secret: Option<&str>) -> Result<Access, UnknownToken> {
+    /// An agent keeps the tokens it was given across restarts. Before it was ever given any it cannot know whether there
+    /// are some, and lets nobody in unless it was told to.
+    pub async fn access(&self, secret: Option<&str>) -> Result<Access, Refused> {
         let reading = match self.backend.ready(&Topic::Tokens, Consistency::Stale) {
             Some(reading) => reading,
-            None => match self.backend.read(&Topic::Tokens, Consistency::Stale).await {
-                Ok(reading) => reading,
-                Err(_) => return Ok(Access::default()),
+            None => match self.told().await {
+                Some(reading) => reading,
+                None if self.backend.is_open_until_told() => return Ok(Access::default()),
+                None => return Err(Refused::Untold),
             },
         };
-        self.tokens(reading).resolve(secret)
+        Ok(self.tokens(reading).resolve(secret)?)
+    }
+
+    /// What the hub says; an agent that has just started is given a moment to reach it.
+    async fn told(&self) -> Option<Reading> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // Taken before the reading, or a change between the two is missed.
+            let told = self.backend.wake(&Topic::Tokens);
+            if let Ok(reading) = self.backend.read(&Topic::Tokens, Consistency::Stale).await {
+                return Some(reading);
+            }
+            if self.backend.is_open_until_told() || timeout_at(deadline, told).await.is_err() {
+                return None;
+            }
+        }
     }
 
     fn tokens(&self, reading: Reading) -> Arc<Tokens> {

@@ -25,6 +25,8 @@ fn the_most_specific_rule_decides() {
         rule(Resource::Key, "app/secret/open", true, Policy::Write),
         rule(Resource::Key, "twice", false, Policy::Write),
         rule(Resource::Key, "twice", false, Policy::Deny),
+        rule(Resource::Key, "both", false, Policy::Write),
+        rule(Resource::Key, "both", false, Policy::Read),
         rule(Resource::Service, "Web", true, Policy::Write),
     ];
     let access = tokens(vec![token("t", rules)]).resolve(Some("t")).unwrap();
@@ -35,6 +37,7 @@ fn the_most_specific_rule_decides() {
         (Resource::Key, "app/secret/open", Policy::Write),
         (Resource::Key, "app/secret/opened", Policy::Deny),
         (Resource::Key, "twice", Policy::Deny),
+        (Resource::Key, "both", Policy::Write),
         (Resource::Key, "App/x", Policy::Read),
         (Resource::Service, "wEB", Policy::Write),
         (Resource::Service, "web2", Policy::Deny),
@@ -69,4 +72,52 @@ fn without_tokens_all_is_open_and_with_one_it_is_closed() {
     let named = tokens(vec![token(ANONYMOUS, vec![rule(Resource::Key, "pub/", false, Policy::Read)])]);
     assert!(named.resolve(None).unwrap().allows(Resource::Key, "pub/a", Policy::Read));
     assert!(named.resolve(Some(ANONYMOUS)).is_err(), "its name is no secret");
+}
+
+#[test]
+fn rule_sets_and_identities_add_up() {
+    let set = RuleSet {
+        id: "s".to_owned(),
+        rules: vec![rule(Resource::Key, "shared/", false, Policy::Read)],
+        ..RuleSet::default()
+    };
+    let all = Token {
+        rule_sets: vec!["s".to_owned(), "gone".to_owned()],
+        services: vec!["web".to_owned()],
+        nodes: vec![crate::model::NodeIdentity { node: "n1".to_owned(), datacenter: "dc1".to_owned() }],
+        ..token("t", vec![rule(Resource::Key, "own/", false, Policy::Write)])
+    };
+    let root = Token { rule_sets: vec![builtin::MANAGEMENT.to_owned()], ..token("root", Vec::new()) };
+    let tokens = Tokens::of([all, root].map(Arc::new).into_iter(), [&set].into_iter());
+    let access = tokens.resolve(Some("t")).unwrap();
+    let table = [
+        (Resource::Key, "shared/a", Policy::Read),
+        (Resource::Key, "own/a", Policy::Write),
+        (Resource::Key, "else", Policy::Deny),
+        (Resource::Service, "web", Policy::Write),
+        (Resource::Service, "web-sidecar-proxy", Policy::Write),
+        (Resource::Service, "db", Policy::Read),
+        (Resource::Node, "n1", Policy::Write),
+        (Resource::Node, "n2", Policy::Read),
+        (Resource::Acl, "", Policy::Deny),
+    ];
+    for (resource, name, most) in table {
+        for wanted in [Policy::Read, Policy::Write] {
+            assert_eq!(access.allows(resource, name, wanted), wanted <= most, "{name} {wanted:?}");
+        }
+    }
+    let root = tokens.resolve(Some("root")).unwrap();
+    assert!(Resource::ALL.into_iter().all(|resource| root.allows(resource, "any", Policy::Write)));
+    assert!(tokens.any_allows(Resource::Acl, Policy::Write));
+}
+
+#[test]
+fn what_is_built_in_means_what_it_says() {
+    for set in builtin::rule_sets() {
+        let mut read = rules::parse(&set.text).unwrap();
+        let mut meant = set.rules.clone();
+        read.sort_by_key(|rule| rule.resource);
+        meant.sort_by_key(|rule| rule.resource);
+        assert_eq!(read, meant, "{}", set.name);
+    }
 }

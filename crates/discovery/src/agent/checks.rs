@@ -2,6 +2,7 @@
 
 pub(super) mod alias;
 mod grpc;
+mod h2ping;
 mod http;
 pub mod machine;
 pub mod plan;
@@ -205,6 +206,7 @@ impl Runner {
                 Kind::Http => http::ask(&self.tools, &self.check.definition).await,
                 Kind::Tcp => tcp::ask(&self.tools, &self.check.definition).await,
                 Kind::Grpc => grpc::ask(&self.tools, &self.check.definition).await,
+                Kind::H2Ping => h2ping::ask(&self.tools, &self.check.definition).await,
                 Kind::Script => script::run(&self.check.definition.args).await,
                 Kind::Ttl | Kind::Alias => Observation::new(Status::Critical, "nothing is asked"),
             }

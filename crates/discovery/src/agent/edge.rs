@@ -1,11 +1,15 @@
 //! The agent as edges see it.
 
+mod snapshot;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use thane_api::wire::discovery as wire;
 use thane_api::wire::discovery::{FetchRequest, WriteRequest};
 use tonic::Code;
 
@@ -18,7 +22,7 @@ use crate::backend::{
     Backend, Caller, Consistency, Freshness, LocalAgent, LocalService, Place, Reading, Unavailable, Wake,
 };
 use crate::command::{Command, Done, Outcome, Refusal};
-use crate::model::{Check, Service, Status};
+use crate::model::{Check, Index, Service, Status};
 use crate::topic::Topic;
 use crate::wire::convert;
 
@@ -49,13 +53,36 @@ impl<T> Snapshot<T> {
 }
 
 impl Agent {
-    async fn fetch(&self, topic: &Topic) -> Result<Reading, Unavailable> {
-        let mut client = self.core.client().ok_or(Unavailable)?;
-        let json = serde_json::to_vec(topic).map_err(|_| Unavailable)?;
-        let reply = timely(client.fetch(FetchRequest { topic: json.into() })).await.map_err(|_| Unavailable)?;
-        let data = content(&reply.into_inner().delta).ok_or(Unavailable)?;
+    /// Asks the hub for a topic: for somebody, or for the agent itself.
+    async fn fetch(&self, topic: &Topic, caller: Option<&Caller>) -> Result<Reading, Refusal> {
+        let mut client = self.core.client().ok_or(Refusal::NoHub)?;
+        let json = serde_json::to_vec(topic).map_err(|error| Refusal::Failed(error.to_string()))?;
+        let caller = caller.map(|caller| wire::Caller { token: caller.token.clone().unwrap_or_default() });
+        let reply =
+            timely(client.fetch(FetchRequest { topic: json.into(), caller })).await.map_err(|lost| refusal(&lost))?;
+        let reply = reply.into_inner();
+        let mut data = content(&reply.delta).ok_or(Refusal::NoHub)?;
+        data.hidden = reply.hidden;
         let freshness = Freshness { connected: true, last_contact: Duration::ZERO, hit: None };
         Ok(Reading { data: Arc::new(data), freshness })
+    }
+
+    async fn find(&self, topic: &Topic, consistency: Consistency, caller: Option<&Caller>) -> Result<Reading, Refusal> {
+        if let Some(reading) = self.ready(topic, consistency) {
+            return Ok(reading);
+        }
+        if consistency == Consistency::Consistent {
+            return self.fetch(topic, caller).await;
+        }
+        let held = match self.core.followed.slot(topic) {
+            Some(slot) => self.core.followed.read(&slot, READ_TIMEOUT).await,
+            None => None,
+        };
+        match held {
+            Some(reading) => Ok(reading),
+            // There is no room to hold it, or its push is late.
+            None => self.fetch(topic, caller).await,
+        }
     }
 
     async fn forward(&self, caller: &Caller, command: &Command) -> Result<Done, Refusal> {
@@ -64,14 +91,8 @@ impl Agent {
         let token = caller.token.clone().unwrap_or_default();
         let reply = match timely(client.write(WriteRequest { command: command.into(), token })).await {
             Ok(reply) => reply.into_inner(),
-            Err(Lost::Refused(status)) if status.code() == Code::InvalidArgument => {
-                return Err(Refusal::Invalid(status.message().to_owned()));
-            }
-            Err(Lost::Refused(status)) if status.code() == Code::PermissionDenied => {
-                return Err(Refusal::Forbidden(status.message().to_owned()));
-            }
             // Whether it happened, nobody knows; whoever asked is told that it may not have.
-            Err(_) => return Err(Refusal::NoHub),
+            Err(lost) => return Err(refusal(&lost)),
         };
         let outcome: Result<Outcome, Refusal> = serde_json::from_slice(&reply.outcome)
             .map_err(|error| Refusal::Failed(format!("the hub's answer cannot be read: {error}")))?;
@@ -82,29 +103,39 @@ impl Agent {
     }
 }
 
+/// Why the hub did not do it.
+fn refusal(lost: &Lost) -> Refusal {
+    let Lost::Refused(status) = lost else { return Refusal::NoHub };
+    let said = status.message();
+    match status.code() {
+        Code::InvalidArgument => Refusal::Invalid(said.to_owned()),
+        Code::FailedPrecondition => Refusal::Failed(said.to_owned()),
+        Code::OutOfRange => Refusal::TooLarge(said.to_owned()),
+        Code::ResourceExhausted => Refusal::Busy(said.to_owned()),
+        Code::PermissionDenied => match said.strip_prefix("Permission denied") {
+            Some(why) => Refusal::Forbidden(why.strip_prefix(": ").unwrap_or(why).to_owned()),
+            None => Refusal::Unknown(said.to_owned()),
+        },
+        _ => Refusal::NoHub,
+    }
+}
+
 impl Backend for Agent {
     fn ready(&self, topic: &Topic, consistency: Consistency) -> Option<Reading> {
         self.core.followed.ready(topic, consistency)
     }
 
     fn read<'a>(&'a self, topic: &'a Topic, consistency: Consistency) -> BoxFuture<'a, Result<Reading, Unavailable>> {
-        Box::pin(async move {
-            if let Some(reading) = self.ready(topic, consistency) {
-                return Ok(reading);
-            }
-            if consistency == Consistency::Consistent {
-                return self.fetch(topic).await;
-            }
-            let held = match self.core.followed.slot(topic) {
-                Some(slot) => self.core.followed.read(&slot, READ_TIMEOUT).await,
-                None => None,
-            };
-            match held {
-                Some(reading) => Ok(reading),
-                // There is no room to hold it, or its push is late.
-                None => self.fetch(topic).await,
-            }
-        })
+        Box::pin(async move { self.find(topic, consistency, None).await.map_err(|_| Unavailable) })
+    }
+
+    fn read_for<'a>(
+        &'a self,
+        caller: &'a Caller,
+        topic: &'a Topic,
+        consistency: Consistency,
+    ) -> BoxFuture<'a, Result<Reading, Refusal>> {
+        Box::pin(self.find(topic, consistency, Some(caller)))
     }
 
     fn wake(&self, topic: &Topic) -> Wake {
@@ -113,6 +144,19 @@ impl Backend for Agent {
 
     fn write<'a>(&'a self, caller: &'a Caller, command: Command) -> BoxFuture<'a, Result<Done, Refusal>> {
         Box::pin(async move { self.forward(caller, &command).await })
+    }
+
+    fn save<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Bytes, Refusal>> {
+        Box::pin(self.fetch_snapshot(caller))
+    }
+
+    fn restore<'a>(&'a self, caller: &'a Caller, saved: Bytes) -> BoxFuture<'a, Result<Index, Refusal>> {
+        Box::pin(self.send_snapshot(caller, saved))
+    }
+
+    fn is_open_until_told(&self) -> bool {
+        // Without a hub there is nobody who could tell.
+        self.options.is_open_until_told || self.core.hubs().is_empty()
     }
 
     fn local(&self) -> Option<&dyn LocalAgent> {

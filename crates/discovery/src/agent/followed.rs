@@ -1,5 +1,6 @@
 //! Topics held here: kept fresh by the hub's pushes, read without waiting, let go when nobody reads them.
 
+mod limits;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -17,67 +18,14 @@ use crate::backend::{Consistency, Freshness, Reading, Wake};
 use crate::model::Index;
 use crate::topic::{Delta, Topic, TopicData};
 
+pub use limits::Limits;
+pub(super) use limits::Sort;
 pub(super) use slot::Slot;
 
 /// Without room for one more topic a blocked reader looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// What is let go at once when there is no room.
 const EVICT_SHARE: usize = 100;
-
-/// What topics are kept for how long.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Topics at most.
-    pub entries: usize,
-    /// Services and nodes nobody read for so long go.
-    pub service_ttl: Duration,
-    /// Keys, and what is like them.
-    pub kv_ttl: Duration,
-    /// Checks.
-    pub health_ttl: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            entries: 10_000,
-            service_ttl: Duration::from_mins(1),
-            kv_ttl: Duration::from_mins(5),
-            health_ttl: Duration::from_secs(30),
-        }
-    }
-}
-
-/// What kind of thing a topic is, for limits and metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sort {
-    /// Services and nodes.
-    Service,
-    /// Keys, sessions, events, tokens.
-    Kv,
-    /// Checks.
-    Health,
-}
-
-impl Sort {
-    /// Of a topic.
-    pub(super) fn of(topic: &Topic) -> Self {
-        match topic {
-            Topic::Service(_) | Topic::Services | Topic::Instances | Topic::Nodes | Topic::Node(_) => Self::Service,
-            Topic::Checks => Self::Health,
-            Topic::Key(_) | Topic::Keys(_) | Topic::Sessions | Topic::Events | Topic::Tokens => Self::Kv,
-        }
-    }
-
-    /// The word in metrics.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::Kv => "kv",
-            Self::Health => "health",
-        }
-    }
-}
 
 /// What the hub is to be told about a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,6 +24,8 @@ pub struct Options {
     pub is_script_allowed: bool,
     /// Whether the hub may compress what it pushes.
     pub is_compressed: bool,
+    /// Whether everybody may do everything until the hub has said which tokens there are.
+    pub is_open_until_told: bool,
     /// What may change while it runs.
     pub adjustable: Adjustable,
     /// Where that is read again; `None`: it stays.
@@ -75,6 +77,7 @@ impl Options {
             meta: std::collections::BTreeMap::new(),
             is_script_allowed: false,
             is_compressed: true,
+            is_open_until_told: false,
             adjustable: Adjustable::default(),
             again: None,
         }

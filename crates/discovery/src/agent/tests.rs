@@ -5,3 +5,4 @@ pub(crate) mod bed;
 mod defects;
 mod random;
 mod together;
+mod tokens;

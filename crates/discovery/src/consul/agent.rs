@@ -99,7 +99,7 @@ impl Call<'_> {
         let place = self.place();
         let stale = ReadOptions { consistency: Consistency::Stale, ..ReadOptions::default() };
         let topic = Topic::Node(place.node.to_lowercase());
-        let known = self.consul.read(&topic, &stale, |_| true).await.ok();
+        let known = self.consul.read(&self.caller, &topic, &stale, |_| true).await.ok();
         let found = known.iter().flat_map(|reading| &reading.data.rows).find_map(|row| match row {
             Row::Node(node) => Some(node.value.as_ref().clone()),
             _ => None,

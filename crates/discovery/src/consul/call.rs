@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::headers::{Detail, put_filtered, put_reading};
 use super::options::{ReadOptions, token};
 use super::route::Endpoint;
-use crate::access::Access;
+use crate::access::{Access, Vet};
 use crate::backend::{Backend, Caller, LocalAgent, Place, Reading};
 use crate::command::{Command, Done};
 use crate::http::{Answer, Query, Request};
@@ -65,6 +65,17 @@ impl<'a> Call<'a> {
             | Endpoint::AgentCheckUpdate
             | Endpoint::AgentHealthById
             | Endpoint::AgentHealthByName => self.agent(endpoint).await,
+            Endpoint::AclBootstrap => self.acl_bootstrap().await,
+            Endpoint::AclTokens => self.acl_tokens().await,
+            Endpoint::AclTokenCreate => self.acl_token_create().await,
+            Endpoint::AclTokenSelf => self.acl_token_self().await,
+            Endpoint::AclToken => self.acl_token().await,
+            Endpoint::AclPolicies => self.acl_policies().await,
+            Endpoint::AclPolicyCreate => self.acl_policy_create().await,
+            Endpoint::AclPolicyByName => self.acl_policy_by_name().await,
+            Endpoint::AclPolicy => self.acl_policy().await,
+            Endpoint::AclNone => self.acl_none().await,
+            Endpoint::Snapshot => self.snapshot().await,
             Endpoint::CatalogRegister => self.catalog_register().await,
             Endpoint::CatalogDeregister => self.catalog_deregister().await,
             Endpoint::CatalogDatacenters => self.json(&[&self.place().datacenter]),
@@ -107,6 +118,11 @@ impl<'a> Call<'a> {
 
     pub(super) fn place(&self) -> &'a Place {
         self.consul.backend.place()
+    }
+
+    /// Judges writes of whoever asks.
+    pub(super) fn vet(&self) -> Vet<'_> {
+        Vet { access: &self.access, backend: self.backend() }
     }
 
     /// The agent beside this edge; the hub has none, and says so.
@@ -152,7 +168,7 @@ impl<'a> Call<'a> {
         found: impl Fn(&TopicData) -> bool,
     ) -> Result<Reading, Failure> {
         self.datacenter()?;
-        self.consul.read(topic, options, found).await
+        self.consul.read(&self.caller, topic, options, found).await
     }
 
     pub(super) async fn write(&self, command: Command) -> Result<Done, Failure> {
@@ -188,6 +204,7 @@ impl<'a> Call<'a> {
     ) -> Outcome {
         let mut answer = self.json(value)?;
         put_reading(&mut answer.headers, reading, options, detail);
+        self.tell_hidden(&mut answer, reading.data.hidden);
         Ok(answer)
     }
 

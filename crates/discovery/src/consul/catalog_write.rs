@@ -11,7 +11,7 @@ impl Call<'_> {
         let mut registration = decode::register(self.body()?)?;
         self.is_here(&registration.node.datacenter)?;
         registration.node.datacenter.clone_from(&self.place().datacenter);
-        self.vet_register(&registration).await?;
+        self.vet().register(&registration).await?;
         registration.checks.iter_mut().for_each(not_run_here);
         self.write(Command::Register(Box::new(registration))).await?;
         self.json(&true)
@@ -20,7 +20,7 @@ impl Call<'_> {
     pub(super) async fn catalog_deregister(&self) -> Outcome {
         let (what, datacenter) = decode::deregister(self.body()?)?;
         self.is_here(&datacenter)?;
-        self.vet_deregister(&what).await?;
+        self.vet().deregister(&what).await?;
         self.write(Command::Deregister(what)).await?;
         self.json(&true)
     }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::access::UnknownToken;
+use crate::access::Refused;
 use crate::backend::Unavailable;
 use crate::command::Refusal;
 use crate::http::Answer;
@@ -46,7 +46,7 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let status = match &refusal {
             Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
-            Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
+            Refusal::Forbidden(_) | Refusal::Unknown(_) => StatusCode::FORBIDDEN,
             Refusal::NotFound(_) => StatusCode::NOT_FOUND,
             Refusal::Failed(_) | Refusal::NoHub => StatusCode::INTERNAL_SERVER_ERROR,
             Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -62,8 +62,8 @@ impl From<Unavailable> for Failure {
     }
 }
 
-impl From<UnknownToken> for Failure {
-    fn from(unknown: UnknownToken) -> Self {
-        Self::new(StatusCode::FORBIDDEN, unknown.to_string())
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Refusal::from(refused).into()
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Consul;
 use super::failure::Failure;
 use super::options::ReadOptions;
-use crate::backend::{Consistency, Reading};
+use crate::backend::{Caller, Consistency, Reading};
 use crate::model::Index;
 use crate::topic::{Topic, TopicData};
 
@@ -23,12 +23,13 @@ impl Consul {
     /// on waiting though the index moves.
     pub(super) async fn read(
         &self,
+        caller: &Caller,
         topic: &Topic,
         options: &ReadOptions,
         found: impl Fn(&TopicData) -> bool,
     ) -> Result<Reading, Failure> {
         if options.index == 0 {
-            return self.once(topic, options).await;
+            return self.once(caller, topic, options).await;
         }
         let _slot = self.blocked.try_acquire().map_err(|_| self.too_many())?;
         let deadline = Instant::now() + waiting(options.wait);
@@ -36,7 +37,7 @@ impl Consul {
         loop {
             // Taken before the reading, or a change between the two is missed.
             let wake = self.backend.wake(topic);
-            let reading = self.once(topic, options).await?;
+            let reading = self.once(caller, topic, options).await?;
             let index = shown(reading.data.index);
             if !found(&reading.data) {
                 if absent {
@@ -50,21 +51,21 @@ impl Consul {
         }
     }
 
-    async fn once(&self, topic: &Topic, options: &ReadOptions) -> Result<Reading, Failure> {
-        let reading = self.reading(topic, options.consistency).await?;
+    async fn once(&self, caller: &Caller, topic: &Topic, options: &ReadOptions) -> Result<Reading, Failure> {
+        let reading = self.reading(caller, topic, options.consistency).await?;
         let stale = options.max_stale.is_some_and(|most| reading.freshness.last_contact > most);
         let aged =
             options.cached && options.max_age.is_some_and(|most| reading.freshness.hit.is_some_and(|age| age > most));
         if stale || aged {
-            return self.reading(topic, Consistency::Consistent).await;
+            return self.reading(caller, topic, Consistency::Consistent).await;
         }
         Ok(reading)
     }
 
-    async fn reading(&self, topic: &Topic, consistency: Consistency) -> Result<Reading, Failure> {
+    async fn reading(&self, caller: &Caller, topic: &Topic, consistency: Consistency) -> Result<Reading, Failure> {
         match self.backend.ready(topic, consistency) {
             Some(reading) => Ok(reading),
-            None => Ok(self.backend.read(topic, consistency).await?),
+            None => Ok(self.backend.read_for(caller, topic, consistency).await?),
         }
     }
 }

@@ -5,6 +5,17 @@ use http::Method;
 /// What a path asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
+    AclBootstrap,
+    AclTokens,
+    AclTokenCreate,
+    AclTokenSelf,
+    AclToken,
+    AclPolicies,
+    AclPolicyCreate,
+    AclPolicyByName,
+    AclPolicy,
+    /// What there is none of here, and never is.
+    AclNone,
     AgentSelf,
     AgentHost,
     AgentVersion,
@@ -55,6 +66,7 @@ pub(super) enum Endpoint {
     SessionInfo,
     SessionNode,
     SessionList,
+    Snapshot,
     StatusLeader,
     StatusPeers,
     Txn,
@@ -62,6 +74,18 @@ pub(super) enum Endpoint {
 
 /// Paths, those with a slash at the end with everything below; the longest that fits counts.
 const TABLE: &[(&str, &[Method], Endpoint)] = &[
+    ("/v1/acl/bootstrap", &[Method::PUT], Endpoint::AclBootstrap),
+    ("/v1/acl/tokens", &[Method::GET], Endpoint::AclTokens),
+    ("/v1/acl/token", &[Method::PUT], Endpoint::AclTokenCreate),
+    ("/v1/acl/token/self", &[Method::GET], Endpoint::AclTokenSelf),
+    ("/v1/acl/token/", &[Method::GET, Method::PUT, Method::DELETE], Endpoint::AclToken),
+    ("/v1/acl/policies", &[Method::GET], Endpoint::AclPolicies),
+    ("/v1/acl/policy", &[Method::PUT], Endpoint::AclPolicyCreate),
+    ("/v1/acl/policy/name/", &[Method::GET], Endpoint::AclPolicyByName),
+    ("/v1/acl/policy/", &[Method::GET, Method::PUT, Method::DELETE], Endpoint::AclPolicy),
+    ("/v1/acl/roles", &[Method::GET], Endpoint::AclNone),
+    ("/v1/acl/auth-methods", &[Method::GET], Endpoint::AclNone),
+    ("/v1/acl/binding-rules", &[Method::GET], Endpoint::AclNone),
     ("/v1/agent/self", &[Method::GET], Endpoint::AgentSelf),
     ("/v1/agent/host", &[Method::GET], Endpoint::AgentHost),
     ("/v1/agent/version", &[Method::GET], Endpoint::AgentVersion),
@@ -112,6 +136,7 @@ const TABLE: &[(&str, &[Method], Endpoint)] = &[
     ("/v1/session/info/", &[Method::GET], Endpoint::SessionInfo),
     ("/v1/session/node/", &[Method::GET], Endpoint::SessionNode),
     ("/v1/session/list", &[Method::GET], Endpoint::SessionList),
+    ("/v1/snapshot", &[Method::GET, Method::PUT], Endpoint::Snapshot),
     ("/v1/status/leader", &[Method::GET], Endpoint::StatusLeader),
     ("/v1/status/peers", &[Method::GET], Endpoint::StatusPeers),
     ("/v1/txn", &[Method::PUT], Endpoint::Txn),

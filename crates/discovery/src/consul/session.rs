@@ -30,7 +30,7 @@ impl Call<'_> {
     pub(super) async fn session_destroy(&self) -> Outcome {
         let id = self.named("Missing session")?;
         self.datacenter()?;
-        self.may_on_session(id).await?;
+        self.vet().session(id).await?;
         self.write(Command::DestroySession(id.to_owned())).await?;
         self.json(&true)
     }
@@ -39,7 +39,7 @@ impl Call<'_> {
         ReadOptions::parse(self.request)?;
         let id = self.named("Missing session")?;
         self.datacenter()?;
-        self.may_on_session(id).await?;
+        self.vet().session(id).await?;
         let absent = || Failure::not_found(format!("Session id '{id}' not found"));
         match self.backend().write(&self.caller, Command::RenewSession(id.to_owned())).await {
             Ok(done) => match done.outcome {
@@ -48,18 +48,6 @@ impl Call<'_> {
             },
             Err(Refusal::NotFound(_)) => Err(absent()),
             Err(refusal) => Err(refusal.into()),
-        }
-    }
-
-    /// Refuses what the token may not do with a session's node; a session that is not there is nobody's.
-    async fn may_on_session(&self, id: &str) -> Result<(), Failure> {
-        if self.access.is_open() {
-            return Ok(());
-        }
-        let reading = self.topic(&Topic::Sessions, &ReadOptions::default()).await?;
-        match sessions(&reading.data).find(|session| session.value.id == id) {
-            Some(session) => Ok(self.access.require(Resource::Session, &session.value.node, Policy::Write)?),
-            None => Ok(()),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Tests of the API over a registry in memory.
 
 mod access;
+mod acl;
 mod agent;
 mod blocking;
 mod local;
+mod snapshot;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -12,7 +12,6 @@ use super::view::{CheckView, KvView, NodeView, ServiceView};
 use crate::command::{CatalogVerb, Command, KvVerb, Outcome as Written, TxnError, TxnOp, TxnResult};
 use crate::decode;
 use crate::http::{Answer, BODY_BYTES_MAX};
-use crate::model::{Policy, Resource};
 
 /// Where Consul explains its bound.
 const BOUND_PAGE: &str = "https://developer.hashicorp.com/docs/agent/config/config-files#txn_max_req_len";
@@ -95,8 +94,8 @@ impl Call<'_> {
         self.datacenter()?;
         let mut denied = Vec::new();
         for (op, one) in ops.iter().enumerate() {
-            if let Err(failure) = self.vet_operation(one).await {
-                denied.push(TxnError { op, what: failure.text });
+            if let Err(refusal) = self.vet().operation(one).await {
+                denied.push(TxnError { op, what: refusal.to_string() });
             }
         }
         if !denied.is_empty() {
@@ -115,7 +114,8 @@ impl Call<'_> {
         let path = if reads_only { Path::Read } else { Path::Write };
         match self.write(Command::Txn(ops)).await?.outcome {
             Written::Txn(Ok(results)) => {
-                let results = Some(results.iter().filter(|result| self.may_see(result)).map(shown).collect());
+                let results =
+                    Some(results.iter().filter(|result| self.access.sees_result(result)).map(shown).collect());
                 let reply = Reply { results, errors: None, read: path.part() };
                 Ok(told(self.json(&reply)?, path))
             }
@@ -131,16 +131,6 @@ impl Call<'_> {
                 "Request body{length} too large, max size: {BODY_BYTES_MAX} bytes. See {BOUND_PAGE}."
             ))
         })
-    }
-
-    /// Whether the token may see a result.
-    fn may_see(&self, result: &TxnResult) -> bool {
-        match result {
-            TxnResult::Kv(entry) => self.access.allows(Resource::Key, &entry.value.key, Policy::Read),
-            TxnResult::Node(node) => self.access.allows(Resource::Node, &node.value.name, Policy::Read),
-            TxnResult::Service(service) => self.access.allows(Resource::Service, &service.value.name, Policy::Read),
-            TxnResult::Check(node, check) => self.sees_check(node, &check.value.service_name),
-        }
     }
 
     fn conflict(&self, errors: &[TxnError], path: Path) -> Outcome {

@@ -11,6 +11,7 @@ const DEREGISTER: &[&str] = &["DeregisterCriticalServiceAfter", "deregister_crit
 /// How a check is run, from any body that says so.
 pub(super) fn definition(fields: Fields<'_>) -> CheckDefinition {
     let count = |key| u32::try_from(fields.int(key)).unwrap_or(0);
+    let h2ping = fields.text(&["H2PING"]);
     CheckDefinition {
         http: fields.text(&["HTTP"]),
         method: fields.text(&["Method"]),
@@ -23,6 +24,8 @@ pub(super) fn definition(fields: Fields<'_>) -> CheckDefinition {
         tcp_use_tls: fields.flag(&["TCPUseTLS", "tcp_use_tls"]),
         grpc: fields.text(&["GRPC"]),
         grpc_use_tls: fields.flag(&["GRPCUseTLS", "grpc_use_tls"]),
+        h2ping_use_tls: !h2ping.is_empty() && !fields.denied(&["H2PingUseTLS", "h2ping_use_tls"]),
+        h2ping,
         args: fields.texts(ARGS),
         alias_node: fields.text(&["AliasNode"]),
         alias_service: fields.text(&["AliasService"]),
@@ -44,6 +47,7 @@ pub(super) fn validate(fields: Fields<'_>, definition: &CheckDefinition) -> Resu
         || !definition.http.is_empty()
         || !definition.tcp.is_empty()
         || !definition.grpc.is_empty()
+        || !definition.h2ping.is_empty()
         || foreign.is_some_and(|(name, _)| name != "DockerContainerID");
     let alias = !definition.alias_node.is_empty() || !definition.alias_service.is_empty();
     let (interval, ttl) = (!definition.interval.is_zero(), !definition.ttl.is_zero());
@@ -71,12 +75,8 @@ pub(super) fn validate(fields: Fields<'_>, definition: &CheckDefinition) -> Resu
 
 /// A kind of check that Consul knows and no agent here runs.
 fn foreign(fields: Fields<'_>) -> Option<(&'static str, &'static str)> {
-    let kinds = [
-        ("H2PING", "", "h2ping"),
-        ("UDP", "", "udp"),
-        ("OSService", "", "os_service"),
-        ("DockerContainerID", "docker_container_id", "docker"),
-    ];
+    let kinds =
+        [("UDP", "", "udp"), ("OSService", "", "os_service"), ("DockerContainerID", "docker_container_id", "docker")];
     kinds.iter().find(|(key, older, _)| !fields.text(&[key, older]).is_empty()).map(|(key, _, kind)| (*key, *kind))
 }
 
@@ -95,6 +95,8 @@ pub(super) fn kind(definition: &CheckDefinition) -> &'static str {
         "alias"
     } else if !definition.args.is_empty() {
         "script"
+    } else if !definition.h2ping.is_empty() && interval {
+        "h2ping"
     } else {
         ""
     }

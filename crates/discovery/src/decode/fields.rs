@@ -55,6 +55,11 @@ impl<'a> Fields<'a> {
         keys.iter().any(|key| self.get(key) == Some(&Json::Bool(true)))
     }
 
+    /// Whether one of the spellings says no; nothing said is no such thing.
+    pub(super) fn denied(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.get(key) == Some(&Json::Bool(false)))
+    }
+
     pub(super) fn int(&self, key: &str) -> i64 {
         self.number(key).and_then(|number| number.parse().ok()).unwrap_or(0)
     }

@@ -116,7 +116,7 @@ fn services_that_are_read_but_make_no_sense_are_refused() {
         ),
         (r#"{"Name":"a","Checks":[{}]}"#, "Invalid check: TTL must be > 0 for TTL checks"),
         (r#"{"Name":"a","Check":{"UDP":"a:1","Interval":"1s"}}"#, "Invalid check: udp checks are not supported"),
-        (r#"{"Name":"a","Check":{"H2PING":"a:1","Interval":"1s"}}"#, "Invalid check: h2ping checks are not supported"),
+        (r#"{"Name":"a","Check":{"UDP":"a:1","Interval":"1s"}}"#, "Invalid check: udp checks are not supported"),
         (
             r#"{"Name":"a","Check":{"docker_container_id":"x","args":["x"],"Interval":"1s"}}"#,
             "Invalid check: docker checks are not supported",

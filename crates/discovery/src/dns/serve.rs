@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::access::{Access, Guard};
 use crate::backend::{Backend, Consistency};
 use crate::topic::{Topic, TopicData};
 
@@ -46,15 +47,29 @@ pub struct Edge {
     pub chance: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// Answers on both until the tasks are stopped.
-pub fn serve(udp: Box<dyn Datagrams>, tcp: Box<dyn Listener>, edge: Edge, tasks: &Tasks) {
-    let edge = Arc::new(edge);
-    let group = tasks.child("dns");
-    tasks.spawn_essential("dns-udp", datagrams(Arc::from(udp), Arc::clone(&edge), group.clone()));
-    tasks.spawn_essential("dns-tcp", connections(tcp, edge, group));
+/// What answers are made from, and who sees it: nobody shows a token over DNS.
+struct Server {
+    edge: Edge,
+    guard: Guard,
 }
 
-async fn datagrams(socket: Arc<dyn Datagrams>, edge: Arc<Edge>, tasks: Tasks) {
+impl std::ops::Deref for Server {
+    type Target = Edge;
+
+    fn deref(&self) -> &Edge {
+        &self.edge
+    }
+}
+
+/// Answers on both until the tasks are stopped.
+pub fn serve(udp: Box<dyn Datagrams>, tcp: Box<dyn Listener>, edge: Edge, tasks: &Tasks) {
+    let server = Arc::new(Server { guard: Guard::new(Arc::clone(&edge.backend)), edge });
+    let group = tasks.child("dns");
+    tasks.spawn_essential("dns-udp", datagrams(Arc::from(udp), Arc::clone(&server), group.clone()));
+    tasks.spawn_essential("dns-tcp", connections(tcp, server, group));
+}
+
+async fn datagrams(socket: Arc<dyn Datagrams>, edge: Arc<Server>, tasks: Tasks) {
     let waiting = Arc::new(Semaphore::new(WAITING_MAX));
     let mut buffer = vec![0; usize::from(u16::MAX)];
     loop {
@@ -91,7 +106,7 @@ async fn send(socket: &dyn Datagrams, packet: &[u8], peer: SocketAddr) {
     }
 }
 
-async fn connections(listener: Box<dyn Listener>, edge: Arc<Edge>, tasks: Tasks) {
+async fn connections(listener: Box<dyn Listener>, edge: Arc<Server>, tasks: Tasks) {
     let open = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
@@ -117,7 +132,7 @@ async fn connections(listener: Box<dyn Listener>, edge: Arc<Edge>, tasks: Tasks)
 }
 
 /// Queries one after the other, each behind its length.
-async fn connection(mut stream: BoxIo, edge: &Edge) -> io::Result<()> {
+async fn connection(mut stream: BoxIo, edge: &Server) -> io::Result<()> {
     loop {
         let read = timeout(IDLE, async {
             let length = stream.read_u16().await?;
@@ -149,7 +164,7 @@ enum Reply {
     Silence,
 }
 
-impl Edge {
+impl Server {
     fn at_once(&self, packet: &[u8], transport: Transport) -> Reply {
         let query = match wire::read(packet) {
             Ok(query) => query,
@@ -173,10 +188,11 @@ impl Edge {
     /// What the lookup needs, if all of it is here.
     fn ready(&self, lookup: &Lookup) -> Option<Needed> {
         let Some(topic) = lookup.topic() else { return Some((None, None)) };
-        let data = self.backend.ready(&topic, Consistency::Stale)?.data;
+        let access = self.guard.quick(None)?;
+        let data = seen(&access, self.backend.ready(&topic, Consistency::Stale)?.data);
         let more = match lookup {
             Lookup::Reverse(ip) if !found_among_nodes(*ip, &data) => {
-                Some(self.backend.ready(&Topic::Instances, Consistency::Stale)?.data)
+                Some(seen(&access, self.backend.ready(&Topic::Instances, Consistency::Stale)?.data))
             }
             _ => None,
         };
@@ -192,10 +208,11 @@ impl Edge {
 
     async fn fetch(&self, lookup: &Lookup) -> Option<Needed> {
         let Some(topic) = lookup.topic() else { return Some((None, None)) };
-        let data = self.backend.read(&topic, Consistency::Stale).await.ok()?.data;
+        let access = self.guard.access(None).await.ok()?;
+        let data = seen(&access, self.backend.read(&topic, Consistency::Stale).await.ok()?.data);
         let more = match lookup {
             Lookup::Reverse(ip) if !found_among_nodes(*ip, &data) => {
-                Some(self.backend.read(&Topic::Instances, Consistency::Stale).await.ok()?.data)
+                Some(seen(&access, self.backend.read(&Topic::Instances, Consistency::Stale).await.ok()?.data))
             }
             _ => None,
         };
@@ -229,6 +246,14 @@ impl Edge {
         }
         packet
     }
+}
+
+/// What may be seen without a token.
+fn seen(access: &Access, data: Arc<TopicData>) -> Arc<TopicData> {
+    if access.is_open() {
+        return data;
+    }
+    Arc::new(TopicData::new(data.index, data.rows.iter().filter(|row| access.sees(row)).cloned().collect()))
 }
 
 type Needed = (Option<Arc<TopicData>>, Option<Arc<TopicData>>);

@@ -1,13 +1,13 @@
 //! Bytes in, bytes out.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::Incoming;
@@ -17,8 +17,10 @@ use thane_runtime::Tasks;
 use thane_runtime::admin::is_local_caller;
 use thane_runtime::net::{BoxIo, Listener};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use super::{Answer, BODY_BYTES_MAX, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
+use super::rate::{Client, Rates, TooMany};
+use super::{Answer, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
 
 /// The whole head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -30,7 +32,39 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type OutBody = Either<Full<Bytes>, BoxBody<Bytes, std::io::Error>>;
 
+/// What is served, and who asked lately.
+struct Desk {
+    edge: Arc<Edge>,
+    rates: Option<Rates>,
+    started: Instant,
+}
+
+impl Desk {
+    /// Refuses a client that asks too much. Only coming in counts: how long a query then waits does not.
+    fn admit(&self, head: &Head<'_>, peer: IpAddr) -> Result<(), TooMany> {
+        let Some(rates) = &self.rates else { return Ok(()) };
+        let now = self.started.elapsed();
+        // The address counts in any case: a token may be made up.
+        rates.admit(Client::Address(peer), now)?;
+        match shown(head) {
+            Some(token) => rates.admit(rates.bearer(token), now),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The token that a request shows, as it came.
+fn shown<'a>(head: &Head<'a>) -> Option<&'a [u8]> {
+    let query = head.query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("token="));
+    let header = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
+    let names = ["x-consul-token", "x-konsul-token", "authorization"];
+    query.map(str::as_bytes).or_else(|| names.into_iter().find_map(header))
+}
+
 pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: &Tasks) {
+    let rates = edge.limits.rate.map(Rates::new);
+    let desk = Arc::new(Desk { edge, rates, started: Instant::now() });
+    let edge = &desk.edge;
     let slots = Arc::new(Semaphore::new(edge.limits.connections_max));
     loop {
         if slots.available_permits() == 0 {
@@ -40,11 +74,11 @@ pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: 
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((io, peer)) => {
-                let (edge, group) = (Arc::clone(&edge), tasks.clone());
+                let (desk, group) = (Arc::clone(&desk), tasks.clone());
                 tasks.spawn("discovery connection", async move {
-                    let _counted = edge.metrics.connected();
+                    let _counted = desk.edge.metrics.connected();
                     tokio::select! {
-                        () = connection(&edge, io, peer) => {}
+                        () = connection(&desk, io, peer) => {}
                         () = group.cancelled() => {}
                     }
                     drop(slot);
@@ -58,14 +92,14 @@ pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: 
     }
 }
 
-async fn connection(edge: &Arc<Edge>, io: BoxIo, peer: SocketAddr) {
+async fn connection(desk: &Arc<Desk>, io: BoxIo, peer: SocketAddr) {
     let service = service_fn(|request: http::Request<Incoming>| {
-        let edge = Arc::clone(edge);
-        async move { Ok::<_, Infallible>(answer(&edge, request, peer).await) }
+        let desk = Arc::clone(desk);
+        async move { Ok::<_, Infallible>(answer(&desk, request, peer).await) }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(edge.limits.idle_max)
+        .header_read_timeout(desk.edge.limits.idle_max)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(io), service)
@@ -75,7 +109,8 @@ async fn connection(edge: &Arc<Edge>, io: BoxIo, peer: SocketAddr) {
     }
 }
 
-async fn answer(edge: &Edge, request: http::Request<Incoming>, peer: SocketAddr) -> Response<OutBody> {
+async fn answer(desk: &Desk, request: http::Request<Incoming>, peer: SocketAddr) -> Response<OutBody> {
+    let edge = &desk.edge;
     let is_head = request.method() == Method::HEAD;
     if edge.limits.local_only && !is_local_caller(request.headers(), peer.ip()) {
         let refused = "requests from web pages and other machines are not answered here\n";
@@ -91,15 +126,31 @@ async fn answer(edge: &Edge, request: http::Request<Incoming>, peer: SocketAddr)
         return response(Answer::text(StatusCode::NOT_FOUND, text), is_head);
     };
     let head = Head { method: request.method(), path: uri.path(), query: uri.query(), headers: request.headers() };
+    if let Err(late) = desk.admit(&head, peer.ip()) {
+        edge.metrics.limited(late.crowded);
+        edge.metrics.answered(routes.name(), StatusCode::TOO_MANY_REQUESTS);
+        return response(too_many(late.wait), is_head);
+    }
     let answer = match routes.quick(&head) {
         Some(answer) => answer,
-        None => whole(routes.as_ref(), request, peer).await,
+        None => {
+            let body_max = routes.body_max(&head);
+            whole(routes.as_ref(), request, peer, body_max).await
+        }
     };
     edge.metrics.answered(routes.name(), answer.status);
     response(answer, is_head)
 }
 
-async fn whole(routes: &dyn Routes, request: http::Request<Incoming>, peer: SocketAddr) -> Answer {
+/// Says when to come again, in whole seconds.
+fn too_many(wait: Duration) -> Answer {
+    let text = "rate limit exceeded, try again later or against a different server";
+    let mut answer = Answer::text(StatusCode::TOO_MANY_REQUESTS, text);
+    answer.headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().saturating_add(1)));
+    answer
+}
+
+async fn whole(routes: &dyn Routes, request: http::Request<Incoming>, peer: SocketAddr, body_max: u64) -> Answer {
     let (parts, body) = request.into_parts();
     let Some(path) = percent_decoded(parts.uri.path()) else {
         return Answer::text(StatusCode::BAD_REQUEST, "400 Bad Request");
@@ -108,21 +159,21 @@ async fn whole(routes: &dyn Routes, request: http::Request<Incoming>, peer: Sock
     let Some(query) = Query::parse(parts.uri.query().unwrap_or_default()) else {
         return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "");
     };
-    let body = match read(body, &parts.headers).await {
+    let body = match read(body, &parts.headers, body_max).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
     routes.answer(Request { method: parts.method, path, query, headers: parts.headers, body, peer }).await
 }
 
-async fn read(body: Incoming, headers: &HeaderMap) -> Result<Result<Bytes, TooLarge>, Answer> {
+async fn read(body: Incoming, headers: &HeaderMap, body_max: u64) -> Result<Result<Bytes, TooLarge>, Answer> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > BODY_BYTES_MAX) {
+    if declared.is_some_and(|length| length > body_max) {
         drain(body).await;
         return Ok(Err(TooLarge { declared }));
     }
     // One more than allowed, to tell what is too large from what just fits.
-    let limit = usize::try_from(BODY_BYTES_MAX).unwrap_or(usize::MAX);
+    let limit = usize::try_from(body_max).unwrap_or(usize::MAX);
     match Limited::new(body, limit).collect().await {
         Ok(body) => Ok(Ok(body.to_bytes())),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Ok(Err(TooLarge { declared })),

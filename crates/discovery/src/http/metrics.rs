@@ -23,6 +23,8 @@ pub struct Metrics {
     requests: Family<Outcome, Counter>,
     connections: Gauge,
     full: Counter,
+    limited: Counter,
+    crowded: Counter,
     // The answer nearly every request gets, without looking it up.
     fine: Arc<parking_lot::RwLock<Vec<(&'static str, Counter)>>>,
 }
@@ -42,6 +44,24 @@ impl Metrics {
             "Times that the bound on connections was hit",
             self.full.clone(),
         );
+        registry.register(
+            "discovery_rate_limited",
+            "Requests refused because a client asked too much",
+            self.limited.clone(),
+        );
+        registry.register(
+            "discovery_rate_crowded",
+            "Such requests of clients that had to share a bucket because the table of clients is full",
+            self.crowded.clone(),
+        );
+    }
+
+    /// A client asked too much, by itself or with others for whom there is no room.
+    pub(super) fn limited(&self, crowded: bool) {
+        self.limited.inc();
+        if crowded {
+            self.crowded.inc();
+        }
     }
 
     pub(super) fn answered(&self, api: &'static str, status: StatusCode) {

@@ -103,3 +103,20 @@ async fn a_web_page_cannot_drive_an_open_listener() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{headers}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn a_client_that_asks_too_much_is_told_when_to_come_again() {
+    let rate = Some(Rate { per_second: 1, burst: 3 });
+    let one = "GET /echo/quick HTTP/1.1\r\nhost: localhost\r\n";
+    let ask = async |rate, token: &dyn Fn(usize) -> String| {
+        let requests: String = (0..5).map(|number| format!("{one}{}\r\n", token(number))).collect();
+        let requests = format!("{requests}GET /nowhere HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        exchange(Limits { rate, ..Limits::default() }, requests.as_bytes()).await
+    };
+    let told = ask(rate, &|_| String::new()).await;
+    assert_eq!((told.matches("200 OK").count(), told.matches("429 Too Many").count()), (3, 2), "{told}");
+    assert!(told.contains("retry-after: 1\r\n") && told.contains("rate limit exceeded"), "{told}");
+    let rotated = ask(rate, &|number| format!("x-consul-token: made-up-{number}\r\n")).await;
+    assert_eq!(rotated.matches("200 OK").count(), 3, "other tokens do not help: {rotated}");
+    assert_eq!(ask(None, &|_| String::new()).await.matches("200 OK").count(), 5);
+}

@@ -1,5 +1,6 @@
 //! Why the registry could not be read or replaced.
 
+use crate::command::Refusal;
 use crate::registry::Damaged;
 
 /// Why the registry could not be read or replaced.
@@ -26,5 +27,14 @@ impl Error {
     /// Whether the same call may succeed later without a change by the caller.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_retryable())
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Closed => Self::NoHub,
+            other => Self::Failed(other.to_string()),
+        }
     }
 }

@@ -32,7 +32,7 @@ impl<'a> Call<'a> {
     pub(super) async fn new(native: &'a Native, request: &'a Request) -> Result<Self, Problem> {
         let caller = Caller { token: token(&request.query, &request.headers).map(str::to_owned) };
         let access = native.guard.access(caller.token.as_deref()).await;
-        let access = access.map_err(|unknown| Problem::new(StatusCode::FORBIDDEN, unknown.to_string()))?;
+        let access = access.map_err(Refusal::from)?;
         Ok(Self { native, request, access, caller })
     }
 
@@ -91,8 +91,7 @@ impl<'a> Call<'a> {
         if let Some(reading) = self.backend().ready(topic, self.consistency()) {
             return Ok(reading);
         }
-        let reading = self.backend().read(topic, self.consistency()).await;
-        reading.map_err(|unavailable| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, unavailable.to_string()))
+        Ok(self.backend().read_for(&self.caller, topic, self.consistency()).await?)
     }
 
     /// The index a reader has, and how long it waits for another; `None`: it does not wait.
@@ -245,7 +244,7 @@ impl From<Refusal> for Problem {
 fn status(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::Invalid(_) => StatusCode::BAD_REQUEST,
-        Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        Refusal::Forbidden(_) | Refusal::Unknown(_) => StatusCode::FORBIDDEN,
         Refusal::NotFound(_) => StatusCode::NOT_FOUND,
         Refusal::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::Busy(_) => StatusCode::TOO_MANY_REQUESTS,

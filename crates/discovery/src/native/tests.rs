@@ -242,11 +242,19 @@ async fn tokens_decide_what_is_allowed() {
     let token = Token {
         accessor: "app".to_owned(),
         secret_digest: crate::access::digest("secret"),
-        description: String::new(),
         rules: vec![rule(Resource::Key, "app/"), rule(Resource::Service, "web")],
+        ..Token::default()
     };
-    bed.hub.registry.write_from(None, Command::PutToken(token)).await.unwrap();
-    bed.agent.until(&Topic::Tokens, |data| data.rows.len() == 1).await;
+    let root = Token {
+        accessor: "root".to_owned(),
+        secret_digest: crate::access::digest("root"),
+        rules: vec![rule(Resource::Acl, "")],
+        ..Token::default()
+    };
+    for token in [root, token] {
+        bed.hub.registry.write_from(None, Command::PutToken(token)).await.unwrap();
+    }
+    bed.agent.until(&Topic::Tokens, |data| data.rows.len() == 2).await;
     for (method, target, body, status) in [
         (Method::PUT, "/agent/kv/app/a", "1", 403),
         (Method::PUT, "/agent/kv/app/a?token=secret", "1", 200),

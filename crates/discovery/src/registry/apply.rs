@@ -7,7 +7,7 @@ use super::draft::Changes;
 use super::id::Id;
 use super::tables::{Named, Tables};
 use super::thing::Thing;
-use super::tombs::{CHECK, EVENT, INSTANCE, KEY, NAME, NODE, SESSION, TOKEN, TombKey};
+use super::tombs::{CHECK, EVENT, INSTANCE, KEY, NAME, NODE, RULE_SET, SESSION, TOKEN, TombKey};
 use super::touch::{Touch, What};
 use crate::model::{Check, Index, Service, UserEvent};
 use crate::topic::RowKey;
@@ -67,6 +67,9 @@ impl Tables {
     }
 
     fn list(&mut self, id: &Id, thing: &Thing) {
+        if let Some((folded, own)) = id.folded() {
+            self.spelled.insert(folded, own.to_owned());
+        }
         match (id, thing) {
             (Id::Node(name), Thing::Node(node)) if !node.value.id.is_empty() => {
                 self.node_ids.insert(node.value.id.clone(), name.clone());
@@ -96,6 +99,11 @@ impl Tables {
     }
 
     fn unlist(&mut self, id: &Id, thing: &Thing) {
+        if let Some((folded, own)) = id.folded()
+            && self.spelled.get(&folded).is_some_and(|known| known == own)
+        {
+            self.spelled.remove(&folded);
+        }
         match (id, thing) {
             (Id::Node(name), Thing::Node(node)) if self.node_ids.get(&node.value.id) == Some(name) => {
                 self.node_ids.remove(&node.value.id);
@@ -215,6 +223,7 @@ impl Marks {
             (Id::Session(id), _) => (What::Session(id.clone()), RowKey(SESSION, id.clone(), String::new())),
             (Id::Event(number), Thing::Event(event)) => (What::Event(*number), event_row(&event.value)),
             (Id::Token(accessor), _) => (What::Token(accessor.clone()), RowKey(TOKEN, accessor.clone(), String::new())),
+            (Id::RuleSet(id), _) => (What::RuleSet(id.clone()), RowKey(RULE_SET, id.clone(), String::new())),
             _ => return,
         };
         self.row(what, row, gone);

@@ -5,6 +5,7 @@ mod catalog;
 mod keys;
 mod node;
 mod sessions;
+mod tokens;
 mod txn;
 
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use super::draft::{Asker, Changes, Draft};
 use super::id::Id;
 use super::tables::Tables;
 use crate::command::{Command, Outcome, Refusal};
-use crate::model::{Token, UserEvent};
+use crate::model::UserEvent;
 
 pub use agent::{SERF_HEALTH, serf_health};
 pub use keys::VALUE_BYTES_MAX;
@@ -50,11 +51,11 @@ pub fn decide<'a>(tables: &'a Tables, command: &'a Command, asker: &Asker<'a>) -
         }
         Command::RenewSession(id) => Outcome::Session(draft.session(id).cloned()),
         Command::Fire(event) => draft.fire(event)?,
-        Command::PutToken(token) => draft.put_token(token).map(|()| Outcome::Nothing)?,
-        Command::DeleteToken(accessor) => {
-            draft.remove(Id::Token(accessor.clone()));
-            Outcome::Nothing
-        }
+        Command::Bootstrap(token) => Outcome::Token(draft.bootstrap(token)?),
+        Command::PutToken(token) => Outcome::Token(draft.put_token(token)?),
+        Command::DeleteToken(accessor) => draft.delete_token(accessor).map(|()| Outcome::Nothing)?,
+        Command::PutRuleSet(set) => Outcome::RuleSet(draft.put_rule_set(set)?),
+        Command::DeleteRuleSet(id) => draft.delete_rule_set(id).map(|()| Outcome::Nothing)?,
         Command::Agent(name, batch) => Outcome::Items(draft.batch(name, batch)?),
     };
     Ok((draft.finish(), outcome))
@@ -98,27 +99,6 @@ impl Draft<'_> {
         }
         check_size("the event", event)?;
         Ok(Outcome::Event(self.put(Id::Event(ltime), UserEvent { ltime, ..event.clone() })))
-    }
-
-    fn put_token(&mut self, token: &Token) -> Result<(), Refusal> {
-        if token.accessor.is_empty() || token.accessor.len() > NAME_BYTES_MAX {
-            return Err(Refusal::Invalid("a token needs an accessor".to_owned()));
-        }
-        let digest = &token.secret_digest;
-        // What applies without a token has no secret.
-        let anonymous = token.accessor == "anonymous" && digest.is_empty();
-        let digested = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !(anonymous || digested) {
-            return Err(Refusal::Invalid("a token needs the SHA-256 of its secret".to_owned()));
-        }
-        let tokens = self.range::<Token>(&Id::Token(String::new()), |id| matches!(id, Id::Token(_)));
-        let same = |other: &Token| other.accessor != token.accessor && other.secret_digest == *digest;
-        if !anonymous && tokens.iter().any(|(_, other)| same(&other.value)) {
-            return Err(Refusal::Invalid("another token has this secret".to_owned()));
-        }
-        check_size("the token", token)?;
-        self.put(Id::Token(token.accessor.clone()), token.clone());
-        Ok(())
     }
 }
 

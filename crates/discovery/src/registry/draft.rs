@@ -1,6 +1,6 @@
 //! What a command would change, on top of the tables it is decided against.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -38,11 +38,13 @@ pub(super) struct Draft<'a> {
     pub(super) asker: Asker<'a>,
     index: Index,
     things: BTreeMap<Id, Option<Thing>>,
+    /// How what was put is spelled, as in the tables.
+    spelled: HashMap<Id, String>,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(tables: &'a Tables, asker: Asker<'a>) -> Self {
-        Self { tables, asker, index: tables.index + 1, things: BTreeMap::new() }
+        Self { tables, asker, index: tables.index + 1, things: BTreeMap::new(), spelled: HashMap::new() }
     }
 
     pub(super) fn find<T: Kind>(&self, id: &Id) -> Option<&Indexed<T>> {
@@ -57,11 +59,11 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn service(&self, node: &str, id: &str) -> Option<&Indexed<Service>> {
-        self.find(&Id::Service(node.to_owned(), id.to_owned()))
+        self.find(&self.spelling(Id::Service(node.to_owned(), id.to_owned())))
     }
 
     pub(super) fn check(&self, node: &str, id: &str) -> Option<&Indexed<Check>> {
-        self.find(&Id::Check(node.to_owned(), id.to_owned()))
+        self.find(&self.spelling(Id::Check(node.to_owned(), id.to_owned())))
     }
 
     pub(super) fn key(&self, key: &str) -> Option<&Indexed<KvEntry>> {
@@ -70,6 +72,38 @@ impl<'a> Draft<'a> {
 
     pub(super) fn session(&self, id: &str) -> Option<&Indexed<Session>> {
         self.find(&Id::Session(id.to_owned()))
+    }
+
+    fn is_there(&self, id: &Id) -> bool {
+        self.things.get(id).map_or_else(|| self.tables.things.contains_key(id), Option::is_some)
+    }
+
+    /// A service or check as it is spelled where it is: ids are compared without case. What is not there stays as it is.
+    pub(super) fn spelling(&self, id: Id) -> Id {
+        if self.is_there(&id) {
+            return id;
+        }
+        let folded = id.folded().map(|(folded, _)| folded);
+        let lower = folded.as_ref().unwrap_or(&id);
+        let known = [&self.spelled, &self.tables.spelled].into_iter().filter_map(|all| all.get(lower));
+        let known = known.map(|own| id.spelled(own)).chain(folded.clone()).find(|known| self.is_there(known));
+        known.unwrap_or(id)
+    }
+
+    /// Puts a service or check where it belongs. One that is there under another spelling gets the new one, and stays
+    /// what it was otherwise.
+    pub(super) fn put_spelled<T: Kind>(&mut self, id: Id, value: T) -> Indexed<T> {
+        let before = self.spelling(id.clone());
+        if let Some((folded, own)) = id.folded() {
+            self.spelled.insert(folded, own.to_owned());
+        }
+        match self.find::<T>(&before).map(|old| old.create_index) {
+            Some(created) if before != id => {
+                self.remove(before);
+                self.put_created(id, value, created)
+            }
+            _ => self.put(id, value),
+        }
     }
 
     /// Puts a value where it belongs and gives back how it then stands; one that is there already changes nothing.

@@ -25,6 +25,8 @@ pub enum Id {
     Event(u64),
     /// A token by accessor.
     Token(String),
+    /// A rule set by id.
+    RuleSet(String),
     /// Where a row was.
     Tomb(TombKey),
     /// An agent by the name in its certificate.
@@ -44,6 +46,7 @@ impl Id {
             Self::Delay(key) => format!("l/{key}"),
             Self::Event(number) => format!("e/{number:020}"),
             Self::Token(accessor) => format!("o/{accessor}"),
+            Self::RuleSet(id) => format!("r/{id}"),
             Self::Tomb(tomb) => {
                 // The first part, which may be long, comes last: there it need not be escaped.
                 format!("t/{}/{}/{}/{}", tomb.kind, escape(&tomb.scope), escape(&tomb.second), tomb.first)
@@ -70,6 +73,7 @@ impl Id {
             "l" => Self::Delay(own()),
             "e" => Self::Event(rest.parse().ok()?),
             "o" => Self::Token(own()),
+            "r" => Self::RuleSet(own()),
             "t" => {
                 let mut parts = rest.splitn(4, '/');
                 Self::Tomb(TombKey {
@@ -99,6 +103,25 @@ impl Id {
         match self {
             Self::Service(node, _) | Self::Check(node, _) => Some(node),
             _ => None,
+        }
+    }
+
+    /// What a service or a check would be called in lower case, and what it is called; `None`: that is the same.
+    pub(super) fn folded(&self) -> Option<(Self, &str)> {
+        let lower = |id: &str| Some(id.to_lowercase()).filter(|lower| lower != id);
+        match self {
+            Self::Service(node, id) => Some((Self::Service(node.clone(), lower(id)?), id)),
+            Self::Check(node, id) => Some((Self::Check(node.clone(), lower(id)?), id)),
+            _ => None,
+        }
+    }
+
+    /// The same thing of the same node, spelled otherwise.
+    pub(super) fn spelled(&self, id: &str) -> Self {
+        match self {
+            Self::Service(node, _) => Self::Service(node.clone(), id.to_owned()),
+            Self::Check(node, _) => Self::Check(node.clone(), id.to_owned()),
+            other => other.clone(),
         }
     }
 
@@ -156,6 +179,7 @@ mod tests {
             Id::Delay(own("a/b")),
             Id::Event(7),
             Id::Token(own("anonymous")),
+            Id::RuleSet(own("r")),
             Id::Tomb(TombKey { kind: 2, scope: own("we/b"), first: own("n/%1"), second: own("i/d") }),
             Id::Agent(own("agent/1")),
         ] {

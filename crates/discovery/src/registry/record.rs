@@ -63,6 +63,7 @@ impl Tables {
             Thing::Delay(value) => encode(value),
             Thing::Event(value) => encode(value),
             Thing::Token(value) => encode(value),
+            Thing::RuleSet(value) => encode(value),
             Thing::Agent(value) => encode(value),
         };
         Some(encoded)
@@ -133,6 +134,7 @@ fn decode(id: &Id, stored: &[u8]) -> serde_json::Result<Thing> {
         Id::Delay(_) | Id::Tomb(_) => Thing::Delay(parse(stored)?),
         Id::Event(_) => Thing::Event(parse(stored)?),
         Id::Token(_) => Thing::Token(parse(stored)?),
+        Id::RuleSet(_) => Thing::RuleSet(parse(stored)?),
         Id::Agent(_) => Thing::Agent(parse(stored)?),
     })
 }

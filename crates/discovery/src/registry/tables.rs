@@ -26,6 +26,9 @@ pub struct Tables {
     pub(super) held_by: HashMap<String, BTreeSet<String>>,
     /// Ids of checks by node and the service they are about (empty: the node itself).
     pub(super) checks_about: HashMap<(String, String), BTreeSet<String>>,
+    /// How services and checks are spelled whose id is not in lower case, by what they would be called then: ids are
+    /// compared without case.
+    pub(super) spelled: HashMap<Id, String>,
 }
 
 /// The instances of one service: node and id, and how many of them have each tag.
@@ -48,6 +51,7 @@ impl Default for Tables {
             sessions_of: HashMap::new(),
             held_by: HashMap::new(),
             checks_about: HashMap::new(),
+            spelled: HashMap::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod catalog;
 mod keys;
 mod random;
 mod sessions;
+mod tokens;
 mod txns;
 
 use std::collections::BTreeMap;
@@ -120,6 +121,8 @@ fn short(result: &Result<Outcome, Refusal>) -> String {
             errors.iter().map(|error| format!("{}: {}", error.op, error.what)).collect::<Vec<_>>().join("; ")
         }
         Ok(Outcome::Session(session)) => session.as_ref().map_or("none".to_owned(), |it| it.value.id.clone()),
+        Ok(Outcome::Token(token)) => format!("token {}", token.value.accessor),
+        Ok(Outcome::RuleSet(set)) => format!("rules {}", set.value.id),
         Ok(Outcome::Event(event)) => format!("event {}", event.value.ltime),
         Ok(Outcome::Items(items)) => {
             let text =

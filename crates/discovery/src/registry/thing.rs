@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Check, Index, Indexed, KvEntry, Node, Service, Session, Token, UserEvent};
+use crate::model::{Check, Index, Indexed, KvEntry, Node, RuleSet, Service, Session, Token, UserEvent};
 
 /// A service's name as first written, and the tags of all its instances, sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,7 @@ pub enum Thing {
     Delay(Indexed<Delay>),
     Event(Indexed<UserEvent>),
     Token(Indexed<Token>),
+    RuleSet(Indexed<RuleSet>),
     Agent(Indexed<AgentRecord>),
 }
 
@@ -96,5 +97,6 @@ kinds!(
     Delay(Delay),
     Event(UserEvent),
     Token(Token),
+    RuleSet(RuleSet),
     Agent(AgentRecord),
 );

@@ -46,6 +46,7 @@ pub(super) const KEY: u8 = 4;
 pub(super) const SESSION: u8 = 5;
 pub(super) const EVENT: u8 = 6;
 pub(super) const TOKEN: u8 = 7;
+pub(super) const RULE_SET: u8 = 8;
 
 /// A bounded number of them; of those dropped only the newest index is remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,7 +125,7 @@ impl Tombs {
             }),
             Topic::Sessions => kind(SESSION),
             Topic::Events => kind(EVENT),
-            Topic::Tokens => kind(TOKEN),
+            Topic::Tokens => Box::new(kind(TOKEN).chain(kind(RULE_SET))),
         }
     }
 

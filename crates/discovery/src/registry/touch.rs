@@ -23,6 +23,7 @@ pub(super) enum What {
     Session(String),
     Event(u64),
     Token(String),
+    RuleSet(String),
 }
 
 impl Touch {
@@ -38,7 +39,7 @@ impl Touch {
             What::Key(key) => vec![Topic::Key(key.clone())],
             What::Session(_) => vec![Topic::Sessions],
             What::Event(_) => vec![Topic::Events],
-            What::Token(_) => vec![Topic::Tokens],
+            What::Token(_) | What::RuleSet(_) => vec![Topic::Tokens],
         }
     }
 

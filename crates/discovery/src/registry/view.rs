@@ -7,7 +7,7 @@ use super::id::Id;
 use super::tables::Tables;
 use super::tombs::{INSTANCE, TombKey};
 use super::touch::{Touch, What};
-use crate::model::{Check, Index, Indexed, KvEntry, Node, Service, Session, Token, UserEvent};
+use crate::model::{Check, Index, Indexed, KvEntry, Node, RuleSet, Service, Session, Token, UserEvent};
 use crate::topic::{Delta, Instance, Row, RowKey, Topic, TopicData};
 
 /// Topics, answered from tables.
@@ -109,10 +109,12 @@ impl Tables {
                 .range::<UserEvent>(Id::Event(0), |id| matches!(id, Id::Event(_)))
                 .map(|(_, event)| Row::Event(event.clone()))
                 .collect(),
-            Topic::Tokens => self
-                .range::<Token>(Id::Token(String::new()), |id| matches!(id, Id::Token(_)))
-                .map(|(_, token)| Row::Token(token.clone()))
-                .collect(),
+            Topic::Tokens => {
+                let tokens = self.range::<Token>(Id::Token(String::new()), |id| matches!(id, Id::Token(_)));
+                let sets = self.range::<RuleSet>(Id::RuleSet(String::new()), |id| matches!(id, Id::RuleSet(_)));
+                let tokens = tokens.map(|(_, token)| Row::Token(token.clone()));
+                tokens.chain(sets.map(|(_, set)| Row::RuleSet(set.clone()))).collect()
+            }
         }
     }
 
@@ -147,6 +149,7 @@ impl Tables {
             What::Session(id) => self.session(id).cloned().map(Row::Session),
             What::Event(number) => self.find::<UserEvent>(&Id::Event(*number)).cloned().map(Row::Event),
             What::Token(accessor) => self.find::<Token>(&Id::Token(accessor.clone())).cloned().map(Row::Token),
+            What::RuleSet(id) => self.find::<RuleSet>(&Id::RuleSet(id.clone())).cloned().map(Row::RuleSet),
         }
     }
 

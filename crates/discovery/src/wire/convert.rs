@@ -1,9 +1,10 @@
 //! Messages from and to what they mean.
 
+mod packing;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use prost::Message;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thane_api::wire::discovery as wire;
@@ -13,10 +14,9 @@ use crate::command::{Batch, Item};
 use crate::model::{Check, CheckDefinition, Index, Node, Service, ServiceAddress, Status, Weights};
 use crate::topic::{Delta, Row, RowKey};
 
-/// Messages up to this size are not worth compressing.
-const COMPRESS_ABOVE: usize = 256;
-/// Bytes of a message once it is unpacked.
-const UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub use packing::{
+    packed, packed_batch, packed_report, packed_sync, unpacked, unpacked_batch, unpacked_report, unpacked_sync,
+};
 
 /// What of an instance has no field of its own.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -233,6 +233,7 @@ pub fn batch_request(agent_id: &str, batch: &Batch) -> (wire::BatchUpdateRequest
         services,
         checks,
         agent: Some(info(agent_id, &batch.node)),
+        compressed_data: Bytes::new(),
     };
     (request, order)
 }
@@ -257,6 +258,7 @@ pub fn health_report(agent_id: &str, batch: &Batch) -> wire::HealthReport {
         sequence_number: signed(batch.sequence),
         incarnation: batch.incarnation.clone(),
         checks: checks.collect(),
+        compressed_data: Bytes::new(),
     }
 }
 
@@ -297,61 +299,6 @@ pub fn delta(json: &[u8]) -> Result<Delta, String> {
         return Ok(delta);
     }
     Err("a delta whose rows are out of order".to_owned())
-}
-
-/// The message, compressed if that is worth it.
-pub fn packed(reply: wire::FollowReply) -> wire::FollowReply {
-    if reply.encoded_len() <= COMPRESS_ABOVE {
-        return reply;
-    }
-    match squeezed(&reply.encode_to_vec()) {
-        Some(compressed_data) => {
-            wire::FollowReply { current_index: reply.current_index, deltas: Vec::new(), compressed_data }
-        }
-        None => reply,
-    }
-}
-
-/// The message as it was before [`packed`].
-pub fn unpacked(reply: wire::FollowReply) -> Result<wire::FollowReply, String> {
-    if reply.compressed_data.is_empty() {
-        return Ok(reply);
-    }
-    wire::FollowReply::decode(expanded(&reply.compressed_data)?).map_err(|error| error.to_string())
-}
-
-/// The same for the answer to a pull.
-pub fn packed_sync(answer: wire::SyncResponse) -> wire::SyncResponse {
-    if answer.encoded_len() <= COMPRESS_ABOVE {
-        return answer;
-    }
-    match squeezed(&answer.encode_to_vec()) {
-        Some(compressed_data) => {
-            wire::SyncResponse { current_index: answer.current_index, compressed_data, ..wire::SyncResponse::default() }
-        }
-        None => answer,
-    }
-}
-
-/// The answer as it was before [`packed_sync`].
-pub fn unpacked_sync(answer: wire::SyncResponse) -> Result<wire::SyncResponse, String> {
-    if answer.compressed_data.is_empty() {
-        return Ok(answer);
-    }
-    wire::SyncResponse::decode(expanded(&answer.compressed_data)?).map_err(|error| error.to_string())
-}
-
-fn squeezed(bytes: &[u8]) -> Option<Bytes> {
-    let squeezed = snap::raw::Encoder::new().compress_vec(bytes).ok()?;
-    (squeezed.len() < bytes.len()).then(|| squeezed.into())
-}
-
-fn expanded(bytes: &[u8]) -> Result<Bytes, String> {
-    let length = snap::raw::decompress_len(bytes).map_err(|error| error.to_string())?;
-    if length > UNPACKED_BYTES_MAX {
-        return Err(format!("{length} bytes are more than a message may have"));
-    }
-    snap::raw::Decoder::new().decompress_vec(bytes).map(Bytes::from).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

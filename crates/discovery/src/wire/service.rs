@@ -15,11 +15,12 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::follow::{Pusher, Written};
 use super::metrics::Open;
-use super::{COMPRESSION, Metrics, NO_COMPRESSION, convert, sync};
+use super::{COMPRESSION, Metrics, NO_COMPRESSION, SNAPPY, convert, snapshot, sync};
+use crate::access::{Access, Guard, Vet};
 use crate::backend::Backend;
-use crate::command::{Batch, Command, Item, Outcome, Refusal};
+use crate::command::{Batch, Command, Done, Item, Outcome, Refusal};
 use crate::hub::Registry;
-use crate::model::Node;
+use crate::model::{Node, Policy, Resource};
 use crate::topic::{Delta, Row, Topic};
 
 /// Replies that wait to be written to one agent.
@@ -35,7 +36,8 @@ const OVER: &str = "this life of the agent's data is over";
 
 /// The hub's side of the service.
 pub struct Desk {
-    registry: Arc<Registry>,
+    pub(super) registry: Arc<Registry>,
+    guard: Guard,
     nodes: Mutex<HashMap<String, Node>>,
     streams: Mutex<HashMap<String, Vec<Weak<Notify>>>>,
     written: Arc<Written>,
@@ -47,6 +49,7 @@ pub struct Desk {
 impl Desk {
     pub(super) fn new(registry: Arc<Registry>, metrics: Metrics, clock: SharedClock, tasks: Tasks) -> Self {
         Self {
+            guard: Guard::new(Arc::clone(&registry) as _),
             registry,
             nodes: Mutex::default(),
             streams: Mutex::default(),
@@ -58,11 +61,31 @@ impl Desk {
     }
 
     /// Who calls; their call counts as a sign of life.
-    fn admit<T>(&self, request: &Request<T>) -> Result<(String, Started<'_>), Status> {
+    pub(super) fn admit<T>(&self, request: &Request<T>) -> Result<(String, Started<'_>), Status> {
         let name = request.extensions().get::<AgentName>();
         let AgentName(name) = name.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))?;
         self.registry.agent_seen(name);
         Ok((name.clone(), Started { desk: self, at: self.clock.monotonic() }))
+    }
+
+    /// What somebody who asked an agent may do: the agent has looked already, and is not believed.
+    pub(super) async fn access(&self, token: &str) -> Result<Access, Refusal> {
+        let access = self.guard.access(Some(token).filter(|token| !token.is_empty())).await;
+        access.map_err(Refusal::from)
+    }
+
+    /// Writes for somebody who asked an agent.
+    async fn write_for(&self, agent: &str, token: &str, command: Command) -> Result<Done, Refusal> {
+        let access = self.access(token).await?;
+        Vet { access: &access, backend: self.registry.as_ref() }.command(&command).await?;
+        if matches!(command, Command::Agent(..)) {
+            return Err(Refusal::Forbidden("a batch is sent as one".to_owned()));
+        }
+        let mut done = self.registry.write_from(Some(agent), command).await?;
+        if let Outcome::Txn(Ok(results)) = &mut done.outcome {
+            results.retain(|result| access.sees_result(result));
+        }
+        Ok(done)
     }
 
     /// The node an agent has registered.
@@ -138,7 +161,7 @@ impl Desk {
 }
 
 /// A call that is being answered; counted when it is.
-struct Started<'a> {
+pub(super) struct Started<'a> {
     desk: &'a Desk,
     at: Duration,
 }
@@ -150,11 +173,11 @@ impl Drop for Started<'_> {
 }
 
 /// A refusal on the wire.
-fn status(refusal: &Refusal) -> Status {
+pub(super) fn status(refusal: &Refusal) -> Status {
     let text = refusal.to_string();
     match refusal {
         Refusal::Invalid(_) => Status::invalid_argument(text),
-        Refusal::Forbidden(_) => Status::permission_denied(text),
+        Refusal::Forbidden(_) | Refusal::Unknown(_) => Status::permission_denied(text),
         Refusal::NotFound(_) => Status::not_found(text),
         Refusal::Failed(reason) if reason == OVER => Status::aborted(text),
         Refusal::Failed(_) => Status::failed_precondition(text),
@@ -171,6 +194,7 @@ fn topic(json: &[u8]) -> Result<Topic, Status> {
 #[tonic::async_trait]
 impl AgentSync for Desk {
     type FollowStream = ReceiverStream<Result<wire::FollowReply, Status>>;
+    type SaveStream = snapshot::Parts;
 
     async fn register(&self, request: Request<wire::AgentInfo>) -> Result<Response<wire::RegisterReply>, Status> {
         let (agent, _started) = self.admit(&request)?;
@@ -195,6 +219,7 @@ impl AgentSync for Desk {
             lineage: self.registry.lineage(),
             incarnation: record.incarnation.clone(),
             sequence_number: convert::signed(record.sequence),
+            compressions: vec![SNAPPY.to_owned()],
         }))
     }
 
@@ -230,7 +255,7 @@ impl AgentSync for Desk {
         request: Request<wire::BatchUpdateRequest>,
     ) -> Result<Response<wire::BatchReply>, Status> {
         let (agent, _started) = self.admit(&request)?;
-        let message = request.into_inner();
+        let message = convert::unpacked_batch(request.into_inner()).map_err(Status::invalid_argument)?;
         let node = match message.agent {
             Some(info) => convert::node_from(info, &agent).map_err(Status::invalid_argument)?,
             None => self.node(&agent)?,
@@ -249,7 +274,7 @@ impl AgentSync for Desk {
 
     async fn report_health(&self, request: Request<wire::HealthReport>) -> Result<Response<wire::BatchReply>, Status> {
         let (agent, _started) = self.admit(&request)?;
-        let message = request.into_inner();
+        let message = convert::unpacked_report(request.into_inner()).map_err(Status::invalid_argument)?;
         let batch = Batch {
             node: self.node(&agent)?,
             incarnation: message.incarnation,
@@ -289,12 +314,27 @@ impl AgentSync for Desk {
 
     async fn fetch(&self, request: Request<wire::FetchRequest>) -> Result<Response<wire::FetchReply>, Status> {
         let (_, _started) = self.admit(&request)?;
-        let topic = topic(&request.into_inner().topic)?;
+        let request = request.into_inner();
+        let topic = topic(&request.topic)?;
+        let access = match &request.caller {
+            Some(caller) => self.access(&caller.token).await.map_err(|refusal| status(&refusal))?,
+            None => Access::default(),
+        };
+        let needed = match &topic {
+            Topic::Key(key) => Some((Resource::Key, key.as_str())),
+            Topic::Tokens => Some((Resource::Acl, "")),
+            _ => None,
+        };
+        if let Some((resource, name)) = needed {
+            access.require(resource, name, Policy::Read).map_err(|refusal| status(&refusal))?;
+        }
         let current_index = convert::signed(self.registry.index());
         let data = self.registry.topic(&topic).await;
-        let all = Delta { topic, since: None, index: data.index, changed: data.rows.clone(), removed: Vec::new() };
+        let seen: Vec<Row> = data.rows.iter().filter(|row| access.is_open() || access.sees(row)).cloned().collect();
+        let hidden = seen.len() < data.rows.len();
+        let all = Delta { topic, since: None, index: data.index, changed: seen, removed: Vec::new() };
         let delta = serde_json::to_vec(&all).map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Response::new(wire::FetchReply { current_index, delta: delta.into() }))
+        Ok(Response::new(wire::FetchReply { current_index, delta: delta.into(), hidden }))
     }
 
     async fn write(&self, request: Request<wire::WriteRequest>) -> Result<Response<wire::WriteReply>, Status> {
@@ -302,19 +342,23 @@ impl AgentSync for Desk {
         let message = request.into_inner();
         let command: Command = serde_json::from_slice(&message.command)
             .map_err(|error| Status::invalid_argument(format!("this is no command: {error}")))?;
-        // What an agent says about its own node comes in batches, and tokens are the operator's.
-        let result = match command {
-            Command::Agent(..) => Err(Refusal::Forbidden("a batch is sent as one".to_owned())),
-            Command::PutToken(_) | Command::DeleteToken(_) => {
-                Err(Refusal::Forbidden("tokens are written on the hub".to_owned()))
-            }
-            command => self.registry.write_from(Some(&agent), command).await,
-        };
+        let result = self.write_for(&agent, &message.token, command).await;
         let current_index = result.as_ref().map_or_else(|_| self.registry.index(), |done| done.index);
         self.poke(&agent);
         let outcome = serde_json::to_vec(&result.map(|done| done.outcome));
         let outcome = outcome.map_err(|error| Status::internal(error.to_string()))?;
         Ok(Response::new(wire::WriteReply { current_index: convert::signed(current_index), outcome: outcome.into() }))
+    }
+
+    async fn save(&self, request: Request<wire::SaveRequest>) -> Result<Response<Self::SaveStream>, Status> {
+        snapshot::save(self, &request).await
+    }
+
+    async fn restore(
+        &self,
+        request: Request<Streaming<wire::SnapshotPart>>,
+    ) -> Result<Response<wire::RestoreReply>, Status> {
+        snapshot::restore(self, request).await
     }
 }
 

@@ -43,17 +43,9 @@ pub(crate) async fn give_to_consul(consul: &Consul) {
 }
 
 pub(crate) async fn give_to_ours(registry: &Registry) {
-    let all = [
-        Resource::Key,
-        Resource::Service,
-        Resource::Node,
-        Resource::Session,
-        Resource::Event,
-        Resource::Agent,
-        Resource::Operator,
-    ];
-    let everything =
-        all.map(|resource| Rule { resource, name: String::new(), exact: false, policy: Policy::Write }).into();
+    let everything = Resource::ALL
+        .map(|resource| Rule { resource, name: String::new(), exact: false, policy: Policy::Write })
+        .into();
     let some = RULES
         .iter()
         .map(|(resource, _, name, exact, policy)| Rule {
@@ -69,7 +61,7 @@ pub(crate) async fn give_to_ours(registry: &Registry) {
         (ANONYMOUS, String::new(), Vec::new()),
     ];
     for (accessor, secret_digest, rules) in tokens {
-        let token = Token { accessor: accessor.to_owned(), secret_digest, description: String::new(), rules };
+        let token = Token { accessor: accessor.to_owned(), secret_digest, rules, ..Token::default() };
         registry.write(&Caller::default(), Command::PutToken(token)).await.unwrap();
     }
 }

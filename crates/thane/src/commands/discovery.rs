@@ -1,13 +1,16 @@
-//! Commands of discovery: services, keys, nodes, checks and sessions, over the API that an agent or a hub serves.
+//! Commands of discovery: services, keys, nodes, checks, sessions, tokens and snapshots, over the API that an agent or a
+//! hub serves.
 
 pub(crate) mod checks;
 mod client;
 pub(crate) mod kv;
 pub(crate) mod nodes;
+pub(crate) mod registry;
 pub(crate) mod services;
 pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tokens;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thane_api::code;
 use thane_discovery::agent::config::{self, Config, Environment, Read};
 use thane_discovery::backend::Backend;
+use thane_discovery::http::Rate;
 use thane_discovery::hub;
 use thane_hub::transport::Guests;
 use thane_runtime::tls::{ClientOptions, ClientTls};
@@ -27,7 +28,7 @@ pub(super) async fn registry(settings: &HubDiscovery, ground: &mut Ground) -> Re
     if let Some(address) = settings.address {
         let listener = bind(&ground.network, address, "--discovery-address").await?;
         tracing::info!(address = %listener.local_addr(), "clients without an agent find the registry here");
-        discovery::serve_hub(registry, listener, &floor, &mut ground.registry);
+        discovery::serve_hub(registry, listener, Rate::per_second(settings.rate_limit), &floor, &mut ground.registry);
     }
     Ok(Some(guests))
 }
@@ -52,6 +53,7 @@ pub(super) async fn agent(
     if read.options.adjustable.hubs.is_empty() && !settings.server.is_empty() {
         read.options.adjustable.hubs.push(format!("{}:{}", settings.server, settings.server_port));
     }
+    read.options.is_open_until_told = wanted.open_until_told;
     let tls = match own_tls(&read)? {
         Some(own) => Some(own),
         None if read.tls.enabled => tls,
@@ -71,7 +73,7 @@ pub(super) async fn agent(
     if let Some(address) = wanted.consul_address {
         listeners.push(bind(&ground.network, address, "--consul-address").await?);
     }
-    discovery::serve(&agent, listeners, &floor, &mut ground.registry);
+    discovery::serve(&agent, listeners, Rate::per_second(wanted.rate_limit), &floor, &mut ground.registry);
     let backend: Arc<dyn Backend> = agent;
     let dns = discovery::resolve(backend, wanted.dns_address, &floor, &mut ground.registry).await?;
     tracing::info!(node, %address, dns, "services are registered and found here");

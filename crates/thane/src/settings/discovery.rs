@@ -21,6 +21,8 @@ pub(crate) struct HubDiscovery {
     pub(crate) lease: Span,
     /// An agent that is not there for so long is forgotten.
     pub(crate) reap_after: Span,
+    /// Requests each second that one client of that API may make; 0 is no limit.
+    pub(crate) rate_limit: u32,
 }
 
 impl Default for HubDiscovery {
@@ -31,6 +33,7 @@ impl Default for HubDiscovery {
             datacenter: "dc1".to_owned(),
             lease: Span(Duration::from_secs(30)),
             reap_after: Span(Duration::from_hours(72)),
+            rate_limit: 10_000,
         }
     }
 }
@@ -51,6 +54,10 @@ pub(crate) struct AgentDiscovery {
     pub(crate) consul_address: Option<SocketAddr>,
     /// Where names are resolved.
     pub(crate) dns_address: SocketAddr,
+    /// Whether everybody may do everything until the hub has said for the first time which tokens there are.
+    pub(crate) open_until_told: bool,
+    /// Requests each second that one client may make; 0 is no limit.
+    pub(crate) rate_limit: u32,
 }
 
 impl Default for AgentDiscovery {
@@ -62,6 +69,8 @@ impl Default for AgentDiscovery {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8502)),
             consul_address: None,
             dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
+            open_until_told: false,
+            rate_limit: 100_000,
         }
     }
 }

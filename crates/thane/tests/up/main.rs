@@ -7,6 +7,7 @@ mod place;
 
 mod commands;
 mod crash;
+mod discovery;
 mod refusals;
 mod restart;
 mod running;

@@ -19,6 +19,8 @@ pub enum Kind {
     Tcp,
     /// Asked over gRPC.
     Grpc,
+    /// Pinged over HTTP/2.
+    H2Ping,
     /// A program.
     Script,
     /// Told from outside.
@@ -34,6 +36,7 @@ impl Kind {
             Self::Http => "http",
             Self::Tcp => "tcp",
             Self::Grpc => "grpc",
+            Self::H2Ping => "h2ping",
             Self::Script => "script",
             Self::Ttl => "ttl",
             Self::Alias => "alias",
@@ -48,6 +51,7 @@ pub fn kind(check: &Check) -> Result<Kind, Refusal> {
         (!definition.http.is_empty(), Kind::Http),
         (!definition.tcp.is_empty(), Kind::Tcp),
         (!definition.grpc.is_empty(), Kind::Grpc),
+        (!definition.h2ping.is_empty(), Kind::H2Ping),
         (!definition.args.is_empty(), Kind::Script),
         (!definition.ttl.is_zero(), Kind::Ttl),
         (!definition.alias_node.is_empty() || !definition.alias_service.is_empty(), Kind::Alias),

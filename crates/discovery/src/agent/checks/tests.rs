@@ -72,6 +72,91 @@ async fn http_is_judged_by_its_status_and_keeps_four_kibibytes() {
     }
 }
 
+/// Answers by path, and notes what was asked.
+async fn signposts(tasks: &Tasks, answers: &'static [(&'static str, &'static str)]) -> (SocketAddr, Asked) {
+    let (listener, address) = listener().await;
+    let asked = Asked::default();
+    let noted = Arc::clone(&asked);
+    tasks.spawn("signposts", async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or(0);
+            let text = String::from_utf8_lossy(&request[..read]).into_owned();
+            let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
+            let found = answers.iter().find(|(known, _)| path == *known);
+            let answer = found.map_or("HTTP/1.1 404 Not Found\r\n\r\n", |(_, answer)| answer);
+            noted.lock().push(text);
+            let _ = stream.write_all(answer.replace("HERE", &address.to_string()).as_bytes()).await;
+        }
+    });
+    (address, asked)
+}
+
+type Asked = Arc<Mutex<Vec<String>>>;
+
+#[tokio::test]
+async fn who_is_sent_elsewhere_goes_there_ten_times_at_most() {
+    let (tools, tasks) = tools();
+    let (address, asked) = signposts(
+        &tasks,
+        &[
+            ("/ok", "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwell"),
+            ("/found", "HTTP/1.1 302 Found\r\nlocation: /ok\r\n\r\n"),
+            ("/same", "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://HERE/ok\r\n\r\n"),
+            ("/away", "HTTP/1.1 301 Moved\r\nlocation: http://localhost:1/ok\r\n\r\n"),
+            ("/nowhere", "HTTP/1.1 302 Found\r\n\r\n"),
+            ("/round", "HTTP/1.1 303 See Other\r\nlocation: round\r\n\r\n"),
+        ],
+    )
+    .await;
+    let check = |path: &str| CheckDefinition {
+        http: format!("http://{address}{path}"),
+        method: "POST".to_owned(),
+        body: "how are you".to_owned(),
+        header: [("X-Own".to_owned(), vec!["1".to_owned()])].into(),
+        ..CheckDefinition::default()
+    };
+    for (path, status, last, count) in [
+        ("/ok", Status::Passing, "POST /ok", 1),
+        ("/found", Status::Passing, "GET /ok", 2),
+        ("/same", Status::Passing, "POST /ok", 2),
+        ("/away", Status::Critical, "POST /away", 1),
+        ("/nowhere", Status::Critical, "POST /nowhere", 1),
+        ("/round", Status::Critical, "GET /round", 11),
+    ] {
+        asked.lock().clear();
+        let seen = http::ask(&tools, &check(path)).await;
+        let all = asked.lock().clone();
+        assert_eq!((seen.status, all.len()), (status, count), "{path}: {}", seen.output);
+        let request = all.last().unwrap();
+        assert!(request.starts_with(last) && request.contains("x-own: 1"), "{path}: {request}");
+        assert_eq!(request.contains("how are you"), last.starts_with("POST"), "{path}: {request}");
+    }
+    let stays = CheckDefinition { disable_redirects: true, ..check("/found") };
+    let seen = http::ask(&tools, &stays).await;
+    assert!(seen.status == Status::Critical && seen.output.contains("302 Found"), "{}", seen.output);
+}
+
+#[tokio::test]
+async fn whoever_sends_a_ping_back_passes() {
+    let (tools, tasks) = tools();
+    let (listener, address) = listener().await;
+    tasks.spawn("h2", async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = TowerToHyperService::new(HealthServer::new(Doctor));
+            let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        }
+    });
+    let check = |address: &str| CheckDefinition { h2ping: address.to_owned(), ..CheckDefinition::default() };
+    let seen = h2ping::ask(&tools, &check(&address.to_string())).await;
+    assert_eq!(seen, Observation::new(Status::Passing, "HTTP2 ping was successful"));
+    let other = answers(&tasks, "HTTP/1.1 200 OK\r\n\r\n".to_owned()).await;
+    for bad in [other.to_string(), "127.0.0.1:1".to_owned(), "nowhere".to_owned()] {
+        let seen = h2ping::ask(&tools, &check(&bad)).await;
+        assert!(seen.status == Status::Critical && seen.output.starts_with("HTTP2 ping failed: "), "{}", seen.output);
+    }
+}
+
 #[tokio::test]
 async fn whoever_answers_a_call_passes() {
     let (tools, _tasks) = tools();

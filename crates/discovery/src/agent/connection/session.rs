@@ -18,7 +18,7 @@ use crate::agent::keepsake;
 use crate::agent::pending::{ItemKey, Sequence, Step};
 use crate::command::{Batch, Item};
 use crate::topic::{Delta, Topic, TopicData};
-use crate::wire::{COMPRESSION, NO_COMPRESSION, convert};
+use crate::wire::{COMPRESSION, NO_COMPRESSION, SNAPPY, convert};
 
 /// Topics in one message.
 const TOPICS_MAX: usize = 500;
@@ -65,6 +65,8 @@ pub(super) async fn connect(
 struct Session<'a> {
     core: &'a Arc<Core>,
     client: Client,
+    /// Whether what is sent is compressed: we want it, and the hub unpacks it.
+    is_packed: bool,
     requests: mpsc::Sender<FollowRequest>,
 }
 
@@ -92,7 +94,8 @@ impl<'a> Session<'a> {
         }
         let pushed = timely(client.follow(following)).await?.into_inner();
         core.found(client.clone());
-        Ok((Self { core, client, requests }, pushed))
+        let is_packed = core.is_compressed && greeting.compressions.iter().any(|known| known == SNAPPY);
+        Ok((Self { core, client, is_packed, requests }, pushed))
     }
 
     async fn run(self, pushed: Streaming<FollowReply>, sequence: &mut Sequence) -> Result<(), Lost> {
@@ -187,9 +190,11 @@ impl<'a> Session<'a> {
         let is_health = |item: &Item| matches!(item, Item::Check(_) | Item::NoCheck(_));
         if !batch.full && !batch.items.is_empty() && batch.items.iter().all(is_health) {
             let report = convert::health_report(&self.core.id, &batch);
+            let report = if self.is_packed { convert::packed_report(report) } else { report };
             return Ok(timely(client.report_health(report)).await?.into_inner());
         }
         let (request, order) = convert::batch_request(&self.core.id, &batch);
+        let request = if self.is_packed { convert::packed_batch(request) } else { request };
         let mut reply = timely(client.batch_update(request)).await?.into_inner();
         reply.results = convert::in_order(reply.results, &order);
         Ok(reply)

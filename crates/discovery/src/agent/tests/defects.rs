@@ -1,8 +1,21 @@
-//! What Konsul's agent mode gets wrong, one test each. Those not here are tests beside the pure parts they are about.
+//! What Konsul's agent mode gets wrong, one test each. Those that are not here:
+//!
+//! | defect | test |
+//! |---|---|
+//! | 1 no agent to run | `thane`'s `tests/fleet/discovery.rs`: `a_plain_machine_registers_and_is_found` |
+//! | 4 small batches never leave | `agent::pending`: `defect_4_a_single_change_leaves_by_itself` |
+//! | 7 what does not fit is dropped | `agent::pending`: `defect_7_a_failure_is_tried_again_and_nothing_is_dropped` |
+//! | 11 compression that is read and not used | `wire::convert`: `what_is_alike_shrinks_to_a_fifth` |
+//! | 11 prefixes | `together`: `watched_prefixes_are_held_without_being_asked_for` |
+//! | 11 prefetch | `away`: `what_was_popular_is_asked_for_again_after_a_restart` |
+//! | 11 reload and health | `native`: `the_agent_says_how_it_is`; `agent::config`: `a_running_agent_follows_its_file` |
+//! | 12 keys with slashes, over HTTP | `native`: `defect_12_keys_are_read_written_listed_and_removed` |
+//! | 15 a check told only that it passes | `native`: `defect_15_a_ttl_check_is_told_any_status_and_output` |
+//! | 15 no rules | `tokens`; `thane`'s `tests/fleet/discovery.rs`: `an_agent_is_who_its_certificate_says` |
 
 use super::bed::{Hub, Spoke, instances, service, ttl, value, web};
 use super::together::put;
-use crate::backend::{Backend, LocalAgent};
+use crate::backend::{Backend, Consistency, LocalAgent};
 use crate::model::Status;
 use crate::topic::{Row, Topic};
 
@@ -33,6 +46,21 @@ async fn defect_3_only_a_change_moves_an_index() {
         assert_eq!(agent.until(&web(), |_| true).await.index, first.index);
     }
     assert_eq!((hub.registry.index(), hub.registry.topic(&web()).await.index), (index, first.index));
+}
+
+/// There what an agent sent went around the log: another server, or the same one later, did not have it.
+#[tokio::test]
+async fn defect_5_what_an_agent_sent_is_stored_before_it_is_answered() {
+    let hub = Hub::start().await;
+    let door = hub.door("agent-1").await;
+    let agent = Spoke::start("node-1", &[&door]).await;
+    agent.register(service("web", "web", 80), vec![ttl("alive")], false).await.unwrap();
+    agent.settled().await;
+    agent.stop().await;
+    let index = hub.registry.index();
+    let again = Hub::on(hub.stop().await).await;
+    assert_eq!(instances(&again.registry.topic(&web()).await), [("node-1".to_owned(), "web".to_owned(), 80)]);
+    assert!(again.registry.index() >= index);
 }
 
 /// There a batch was never numbered. Here one that comes again, or late, changes nothing.
@@ -75,6 +103,38 @@ async fn defect_9_an_instance_that_moves_is_one_instance() {
     }
     let seen = second.until(&web(), |data| instances(data).first().is_some_and(|it| it.2 == 89)).await;
     assert_eq!(seen.rows.len(), 1);
+}
+
+/// There a service was its name: a second instance took the place of the first, and both went together.
+#[tokio::test]
+async fn defect_10_instances_come_and_go_one_by_one() {
+    let hub = Hub::start().await;
+    let (one, two) = (hub.door("agent-1").await, hub.door("agent-2").await);
+    let (first, second) = (Spoke::start("node-1", &[&one]).await, Spoke::start("node-2", &[&two]).await);
+    for (agent, id, port) in [(&first, "web-1", 81), (&first, "web-2", 82), (&second, "web-1", 83)] {
+        agent.register(service(id, "web", port), vec![], false).await.unwrap();
+    }
+    second.until(&web(), |data| data.rows.len() == 3).await;
+    first.deregister("web-1").await.unwrap();
+    let left = second.until(&web(), |data| data.rows.len() == 2).await;
+    let own = |text: &str| text.to_owned();
+    assert_eq!(instances(&left), [(own("node-1"), own("web-2"), 82), (own("node-2"), own("web-1"), 83)]);
+}
+
+/// There what a miss asked the server for could not be read, and a client registered by a method nobody took.
+#[tokio::test]
+async fn defect_13_what_is_not_here_is_asked_for_and_read() {
+    let hub = Hub::start().await;
+    let (one, two) = (hub.door("agent-1").await, hub.door("agent-2").await);
+    let (first, second) = (Spoke::start("node-1", &[&one]).await, Spoke::start("node-2", &[&two]).await);
+    first.register(service("web-1", "web", 81), vec![], false).await.unwrap();
+    first.register(service("web-2", "web", 82), vec![], false).await.unwrap();
+    first.settled().await;
+    second.settled().await;
+    let missed = second.read(&web(), Consistency::Default).await.unwrap();
+    assert_eq!((missed.freshness.hit, instances(&missed.data).len()), (None, 2));
+    let held = second.read(&web(), Consistency::Default).await.unwrap();
+    assert!(held.freshness.hit.is_some());
 }
 
 /// There keys with a slash could not be reached, and only local services were listed.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::access::builtin::MANAGEMENT;
 use crate::access::{ANONYMOUS, digest};
 use crate::backend::Caller;
 use crate::command::Command;
@@ -9,6 +10,13 @@ fn rule(resource: Resource, name: &str, policy: Policy) -> Rule {
 }
 
 async fn put(server: &Server, accessor: &str, rules: Vec<Rule>) {
+    let root = Token {
+        accessor: "root".to_owned(),
+        secret_digest: digest("secret-root"),
+        rule_sets: vec![MANAGEMENT.to_owned()],
+        ..Token::default()
+    };
+    server.registry.write(&Caller::default(), Command::PutToken(root)).await.unwrap();
     let secret_digest = if accessor == ANONYMOUS { String::new() } else { digest(&format!("secret-{accessor}")) };
     let token = Token { accessor: accessor.to_owned(), secret_digest, rules, ..Token::default() };
     server.registry.write(&Caller::default(), Command::PutToken(token)).await.unwrap();

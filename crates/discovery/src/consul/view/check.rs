@@ -100,6 +100,10 @@ pub(in crate::consul) struct DefinitionView<'a> {
     tcp_use_tls: bool,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     script_args: &'a [String],
+    #[serde(rename = "H2PING", skip_serializing_if = "str::is_empty")]
+    h2ping: &'a str,
+    #[serde(rename = "H2PingUseTLS", skip_serializing_if = "is_false")]
+    h2ping_use_tls: bool,
     #[serde(rename = "GRPC", skip_serializing_if = "str::is_empty")]
     grpc: &'a str,
     #[serde(rename = "GRPCUseTLS", skip_serializing_if = "is_false")]
@@ -127,6 +131,8 @@ impl<'a> DefinitionView<'a> {
             tcp: &definition.tcp,
             tcp_use_tls: definition.tcp_use_tls,
             script_args: &definition.args,
+            h2ping: &definition.h2ping,
+            h2ping_use_tls: definition.h2ping_use_tls,
             grpc: &definition.grpc,
             grpc_use_tls: definition.grpc_use_tls,
             alias_node: &definition.alias_node,
@@ -150,6 +156,8 @@ pub(in crate::consul) fn kind(definition: &CheckDefinition) -> &'static str {
         "alias"
     } else if !definition.args.is_empty() {
         "script"
+    } else if !definition.h2ping.is_empty() && !definition.interval.is_zero() {
+        "h2ping"
     } else {
         ""
     }

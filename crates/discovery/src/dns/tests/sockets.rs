@@ -9,10 +9,12 @@ use thane_runtime::{SystemClock, Tasks};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::access::ANONYMOUS;
 use crate::backend::{Backend, Caller, Consistency, Freshness, LocalAgent, Place, Reading, Unavailable, Wake};
 use crate::command::{Command, Done, Refusal};
 use crate::dns::{Edge, Metrics, serve};
-use crate::topic::{Topic, TopicData};
+use crate::model::{Indexed, Token};
+use crate::topic::{Row, Topic, TopicData};
 
 struct Fixed {
     topics: BTreeMap<Topic, Arc<TopicData>>,
@@ -49,11 +51,17 @@ impl Backend for Fixed {
 }
 
 async fn started(tasks: &Tasks) -> (SocketAddr, SocketAddr) {
+    started_with(tasks, TopicData::default()).await
+}
+
+async fn started_with(tasks: &Tasks, tokens: TopicData) -> (SocketAddr, SocketAddr) {
+    let mut topics = registry();
+    topics.insert(Topic::Tokens, Arc::new(tokens));
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     let (udp, tcp) = (Tcp.bind_datagrams(loopback).await.unwrap(), Tcp.bind(loopback).await.unwrap());
     let addresses = (udp.local_addr(), tcp.local_addr());
     let edge = Edge {
-        backend: Arc::new(Fixed { topics: registry(), place: ask::place() }),
+        backend: Arc::new(Fixed { topics, place: ask::place() }),
         settings: Settings::default(),
         clock: SystemClock::shared(),
         metrics: Metrics::default(),
@@ -118,4 +126,31 @@ async fn an_unknown_version_of_edns_is_said_to_be() {
     let (length, _) = client.receive(&mut buffer).await.unwrap();
     let options = &buffer[length - 11..length];
     assert_eq!((buffer[3] & 0xf, options[2], options[5]), (0, 41, 1), "code 16 is split over header and options");
+}
+
+/// Nobody shows a token over DNS: what those without one may not see is not there.
+#[tokio::test]
+async fn names_are_answered_as_far_as_anybody_may_see() {
+    let token = |accessor: &str, text: &str| {
+        let value = Arc::new(Token {
+            accessor: accessor.to_owned(),
+            secret_digest: accessor.to_owned(),
+            rules: crate::access::rules::parse(text).unwrap(),
+            ..Token::default()
+        });
+        Row::Token(Indexed { create_index: 1, modify_index: 1, value })
+    };
+    let all = "service_prefix \"\" { policy = \"read\" } node_prefix \"\" { policy = \"read\" }";
+    for (tokens, wanted) in [
+        (vec![token("root", "acl = \"write\"")], (0x1234, 3, 0)),
+        (vec![token(ANONYMOUS, all), token("root", "")], (0x1234, 0, 2)),
+    ] {
+        let (tasks, _supervisor) = Tasks::root("test");
+        let (udp, _) = started_with(&tasks, TopicData::new(1, tokens)).await;
+        let client = Tcp.bind_datagrams(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        client.send(&ask::packet("web.service.consul", kind::A), udp).await.unwrap();
+        let mut buffer = [0; 512];
+        let (length, _) = client.receive(&mut buffer).await.unwrap();
+        assert_eq!(gist(&buffer[..length]), wanted);
+    }
 }

@@ -105,9 +105,9 @@ impl<'a> Draft<'a> {
                 self.remove_service(node, id);
                 Ok(())
             }
-            Item::Check(check) if check.id == SERF_HEALTH => Err(own_check()),
+            Item::Check(check) if check.id.eq_ignore_ascii_case(SERF_HEALTH) => Err(own_check()),
             Item::Check(check) => self.put_check(node, check).map(|_| ()),
-            Item::NoCheck(id) if id == SERF_HEALTH => Err(own_check()),
+            Item::NoCheck(id) if id.eq_ignore_ascii_case(SERF_HEALTH) => Err(own_check()),
             Item::NoCheck(id) => {
                 self.remove_check(node, id);
                 Ok(())

@@ -81,7 +81,15 @@ impl Draft<'_> {
         if self.node(node).is_none() {
             return Err(missing_node());
         }
-        Ok(self.put(Id::Service(node.to_owned(), service.id.clone()), service))
+        let before = self.service(node, &service.id).map(|old| old.value.id.clone());
+        let id = service.id.clone();
+        let new = self.put_spelled(Id::Service(node.to_owned(), id.clone()), service);
+        let respelled = before.filter(|before| *before != id);
+        for check in respelled.map(|before| self.checks_about(node, &before)).into_iter().flatten() {
+            let moved = Check { service_id: id.clone(), ..Check::clone(&check.value) };
+            self.put(Id::Check(node.to_owned(), moved.id.clone()), moved);
+        }
+        Ok(new)
     }
 
     /// The same for an agent's service: its checks show the name and tags it has now. With `catalog/register` they do
@@ -123,7 +131,7 @@ impl Draft<'_> {
         }
         let id = check.id.clone();
         let critical = check.status == Status::Critical;
-        let new = self.put(Id::Check(node.to_owned(), id.clone()), check);
+        let new = self.put_spelled(Id::Check(node.to_owned(), id.clone()), check);
         if critical {
             self.end_sessions_on(node, &id);
         }
@@ -131,17 +139,17 @@ impl Draft<'_> {
     }
 
     pub(super) fn remove_service(&mut self, node: &str, service: &str) {
-        for check in self.checks_about(node, service) {
+        let Some(service) = self.service(node, service).map(|service| service.value.id.clone()) else { return };
+        for check in self.checks_about(node, &service) {
             self.remove_check(node, &check.value.id);
         }
-        self.remove(Id::Service(node.to_owned(), service.to_owned()));
+        self.remove(Id::Service(node.to_owned(), service));
     }
 
     pub(super) fn remove_check(&mut self, node: &str, check: &str) {
-        if self.check(node, check).is_some() {
-            self.end_sessions_on(node, check);
-            self.remove(Id::Check(node.to_owned(), check.to_owned()));
-        }
+        let Some(check) = self.check(node, check).map(|check| check.value.id.clone()) else { return };
+        self.end_sessions_on(node, &check);
+        self.remove(Id::Check(node.to_owned(), check));
     }
 }
 
@@ -159,7 +167,8 @@ pub(super) fn check_service(service: &Service) -> Result<(), Refusal> {
 
 /// A check with what it shows of its service.
 fn about(check: Check, service: &Service) -> Check {
-    Check { service_name: service.name.clone(), service_tags: service.tags.clone(), ..check }
+    let service_id = service.id.clone();
+    Check { service_id, service_name: service.name.clone(), service_tags: service.tags.clone(), ..check }
 }
 
 fn missing_node() -> Refusal {

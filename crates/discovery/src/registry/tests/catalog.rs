@@ -1,7 +1,8 @@
 //! Nodes, services, checks, events, tokens.
 
 use super::*;
-use crate::model::{Token, UserEvent};
+use crate::command::{Batch, Item};
+use crate::model::UserEvent;
 
 const ID_A: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 const ID_B: &str = "bbbbbbbb-0000-0000-0000-000000000002";
@@ -152,22 +153,40 @@ fn the_newest_events_are_kept() {
     assert_eq!((events.rows.len(), events.index), (256, 300));
 }
 
+/// The catalog compares ids without case, as Consul's does: the newest spelling is shown, and nothing is there twice.
 #[test]
-fn tokens_are_told_apart_by_their_secret() {
+fn ids_are_compared_without_case() {
     let mut bench = Bench::new();
-    let token = |accessor: &str, digest: &str| {
-        Command::PutToken(Token { accessor: accessor.to_owned(), secret_digest: digest.to_owned(), ..Token::default() })
-    };
-    let digest = "0123456789abcdef".repeat(4);
+    let web = |id: &str| Some(service(id, "web", &[]));
     bench.check(&[
-        (token("", &digest), "400 a token needs an accessor"),
-        (token("a", "plain text"), "400 a token needs the SHA-256 of its secret"),
-        (token("a", &digest), "ok"),
-        (token("a", &digest), "ok"),
-        (token("b", &digest), "400 another token has this secret"),
-        (token("anonymous", ""), "ok"),
-        (Command::DeleteToken("a".to_owned()), "ok"),
-        (token("b", &digest), "ok"),
+        (register(node("n1"), web("Web-1"), vec![check("Chk", "WEB-1", Status::Passing)]), "ok"),
+        (register(node("n1"), web("other"), vec![]), "ok"),
     ]);
-    assert_eq!((bench.tables.index(), bench.topic(&Topic::Tokens).rows.len()), (4, 2));
+    let created = bench.tables.service("n1", "Web-1").unwrap().create_index;
+    bench.check(&[(register(node("N1"), web("wEB-1"), vec![]), "ok")]);
+    assert_eq!(bench.service("web"), ["n1/other[]", "n1/wEB-1[] Chk=passing"]);
+    assert_eq!(bench.tables.service("n1", "wEB-1").unwrap().create_index, created);
+    let index = bench.tables.index();
+    bench.check(&[(register(node("N1"), web("wEB-1"), vec![]), "ok")]);
+    assert_eq!(bench.tables.index(), index, "what is there already changes nothing");
+    bench.check(&[
+        (register(node("n1"), None, vec![check("CHK", "web-1", Status::Warning)]), "ok"),
+        (register(node("n1"), web("web-1"), vec![]), "ok"),
+    ]);
+    assert_eq!(bench.service("web"), ["n1/other[]", "n1/web-1[] CHK=warning"]);
+    bench.check(&[(deregister("N1", None, Some("chk")), "ok")]);
+    assert_eq!(bench.service("web"), ["n1/other[]", "n1/web-1[]"]);
+    bench.check(&[(deregister("N1", Some("WEB-1"), None), "ok")]);
+    assert_eq!(bench.service("web"), ["n1/other[]"]);
+    assert_eq!(bench.reload(), bench.tables);
+}
+
+#[test]
+fn one_batch_may_spell_an_id_twice() {
+    let mut bench = Bench::new();
+    let items = ["B", "b", "B"].map(|id| Item::Service(Box::new(service(id, "web", &[]))));
+    let batch = Batch { node: node("n1"), incarnation: "i".to_owned(), sequence: 1, full: true, items: items.into() };
+    bench.check(&[(Command::Agent("a".to_owned(), batch), "ok; ok; ok")]);
+    assert_eq!(bench.service("web"), ["n1/B[] serfHealth=passing"]);
+    assert_eq!(bench.reload(), bench.tables);
 }

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::access::ANONYMOUS;
+use crate::access::builtin::MANAGEMENT;
 use crate::command::{Batch, CatalogVerb, Item, TxnOp};
-use crate::model::{Token, UserEvent};
+use crate::model::{RuleSet, Token, UserEvent};
 
 const NODES: [&str; 3] = ["n1", "N1", "n2"];
 const NODE_IDS: [&str; 3] = ["", "aaaaaaaa-0000-0000-0000-000000000001", "bbbbbbbb-0000-0000-0000-000000000002"];
@@ -130,11 +132,17 @@ fn step(dice: Dice) -> Step {
         },
         18 => match dice[1] % 3 {
             0 => Command::Fire(UserEvent { id: dice[2].to_string(), name: "e".to_owned(), ..UserEvent::default() }),
-            1 => Command::DeleteToken("anonymous".to_owned()),
-            _ => {
-                let description = dice[2].to_string();
-                Command::PutToken(Token { accessor: "anonymous".to_owned(), description, ..Token::default() })
+            1 if dice[2] % 2 == 0 => Command::DeleteToken(ANONYMOUS.to_owned()),
+            1 => Command::DeleteRuleSet("set".to_owned()),
+            _ if dice[2] % 4 == 0 => {
+                Command::PutRuleSet(RuleSet { id: "set".to_owned(), name: dice[3].to_string(), ..RuleSet::default() })
             }
+            _ => Command::PutToken(Token {
+                accessor: ANONYMOUS.to_owned(),
+                description: dice[2].to_string(),
+                rule_sets: vec![if dice[2] % 3 == 0 { "set" } else { MANAGEMENT }.to_owned()],
+                ..Token::default()
+            }),
         },
         _ => return Step::Pass(u64::from(dice[1] % 12)),
     };

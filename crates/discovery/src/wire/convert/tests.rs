@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
+use prost::Message;
 
 use super::*;
 
@@ -148,4 +149,67 @@ fn repetitive_content_shrinks_by_four_fifths() {
     let reply = wire::FollowReply { current_index: 1, deltas, compressed_data: Bytes::new() };
     let (before, after) = (reply.encoded_len(), packed(reply).encoded_len());
     assert!(after * 5 < before, "{after} of {before}");
+}
+
+/// A hundred registrations as a deployment makes them: the same service, other instances.
+fn hundred() -> Batch {
+    let item = |number: u16| {
+        let id = format!("checkout-{number:03}");
+        let check = Check {
+            id: format!("service:{id}"),
+            name: "Service 'checkout' check".to_owned(),
+            status: Status::Passing,
+            notes: String::new(),
+            output: format!("HTTP GET http://10.1.2.{number}:8080/health: 200 OK Output: {{\"status\":\"UP\"}}"),
+            service_id: id.clone(),
+            service_name: "checkout".to_owned(),
+            service_tags: vec!["production".to_owned(), "eu-central-1".to_owned()],
+            kind: "http".to_owned(),
+            definition: CheckDefinition {
+                http: format!("http://10.1.2.{number}:8080/health"),
+                interval: Duration::from_secs(10),
+                timeout: Duration::from_secs(5),
+                ..CheckDefinition::default()
+            },
+        };
+        let service = Service {
+            id,
+            name: "checkout".to_owned(),
+            tags: check.service_tags.clone(),
+            address: format!("10.1.2.{number}"),
+            port: 8080,
+            meta: [
+                ("version", "2026.11.3"),
+                ("team", "payments"),
+                ("commit", "6937dc8843b1bdd1d0cf8ed5cbd0c5d1ff032b36"),
+            ]
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+            ..Service::default()
+        };
+        [Item::Service(Box::new(service)), Item::Check(Box::new(check))]
+    };
+    Batch {
+        node: Node { name: "web-1".to_owned(), address: "10.1.2.3".to_owned(), ..Node::default() },
+        incarnation: "6b0e0b2c-0000-4000-8000-000000000001".to_owned(),
+        sequence: 7,
+        full: false,
+        items: (0..50).flat_map(item).collect(),
+    }
+}
+
+#[test]
+fn what_is_alike_shrinks_to_a_fifth() {
+    let (plain, _) = batch_request("agent-1", &hundred());
+    let packed = packed_batch(plain.clone());
+    let (before, after) = (plain.encoded_len(), packed.encoded_len());
+    assert!(after * 5 <= before, "{before} bytes became {after}");
+    assert_eq!(unpacked_batch(packed).as_ref(), Ok(&plain));
+    let small = health_report("agent-1", &Batch { items: Vec::new(), ..hundred() });
+    assert_eq!(packed_report(small.clone()), small, "what is small stays as it is");
+    for damaged in [&b"\xff\xff\xff\xff\xff"[..], b"\x10", b"\x05hello"] {
+        let batch = wire::BatchUpdateRequest { compressed_data: damaged.to_vec().into(), ..plain.clone() };
+        assert!(unpacked_batch(batch).is_err());
+    }
 }

@@ -25,6 +25,18 @@ impl Table for Agent {
         Word::new("discovery-address", "", "Where the discovery API listens", Text("agent.discovery.address")),
         Word::new("consul-address", "", "Where Consul's API listens besides", Text("agent.discovery.consulAddress")),
         Word::new("dns-address", "", "Where names are resolved", Text("agent.discovery.dnsAddress")),
+        Word::new(
+            "open-until-told",
+            "",
+            "Let everybody in until the hub has first said which tokens there are",
+            Switch("agent.discovery.openUntilTold"),
+        ),
+        Word::new(
+            "discovery-rate-limit",
+            "",
+            "Requests each second that one client may make; 0 is no limit",
+            Number("agent.discovery.rateLimit"),
+        ),
         Word::new("node-name", "", "The node's name", Text("agent.discovery.nodeName")),
         Word::new(
             "fleet",

@@ -33,6 +33,12 @@ impl Table for Hub {
             Text("hub.discovery.address"),
         ),
         Word::new(
+            "discovery-rate-limit",
+            "",
+            "Requests each second that one client of it may make; 0 is no limit",
+            Number("hub.discovery.rateLimit"),
+        ),
+        Word::new(
             "namespace",
             "ARGOCD_PRINCIPAL_NAMESPACE",
             "Namespace of its Argo CD and its Secrets",

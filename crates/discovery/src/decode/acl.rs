@@ -1,0 +1,203 @@
+//! Tokens and policies.
+
+use super::fields::Fields;
+use super::json::{self, Json};
+use super::shape::{self, Field, Kind, Shape};
+use crate::model::NodeIdentity;
+
+/// A token as it is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenBody {
+    /// Its name in listings; empty: one is made.
+    pub accessor: String,
+    /// Its secret; empty: one is made.
+    pub secret: String,
+    /// For people.
+    pub description: String,
+    /// Policies it has.
+    pub policies: Vec<Link>,
+    /// Roles it has; there are none.
+    pub roles: Vec<Link>,
+    /// Templated policies it has, by name; there are none.
+    pub templates: Vec<String>,
+    /// Services it may be.
+    pub services: Vec<String>,
+    /// Nodes it may be.
+    pub nodes: Vec<NodeIdentity>,
+    /// Rules of its own: not Consul's.
+    pub rules: String,
+    /// Whether it is to expire.
+    pub expires: bool,
+}
+
+/// Something named by its id or its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Link {
+    /// The id.
+    pub id: String,
+    /// The name.
+    pub name: String,
+}
+
+/// A policy as it is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyBody {
+    /// Its id; empty: one is made.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// The rules.
+    pub rules: String,
+    /// Where they hold.
+    pub datacenters: Vec<String>,
+}
+
+/// A field that is spelled in complaints as it is.
+macro_rules! field {
+    ($key:literal, $kind:expr) => {
+        Field { key: $key, label: $key, kind: $kind }
+    };
+}
+
+const TEXT: Kind = Kind::Text("string");
+const STRINGS: Kind = Kind::Texts { list: "[]string", item: "string" };
+
+const fn shape(kind: &'static str, name: &'static str, fields: &'static [Field]) -> Shape {
+    Shape { kind, name, fields, durations: &[], closed: true }
+}
+
+const POLICY_LINK: Shape =
+    shape("structs.ACLTokenPolicyLink", "ACLTokenPolicyLink", &[field!("ID", TEXT), field!("Name", TEXT)]);
+const ROLE_LINK: Shape =
+    shape("structs.ACLTokenRoleLink", "ACLTokenRoleLink", &[field!("ID", TEXT), field!("Name", TEXT)]);
+const SERVICE_IDENTITY: Shape = shape(
+    "structs.ACLServiceIdentity",
+    "ACLServiceIdentity",
+    &[field!("ServiceName", TEXT), field!("Datacenters", STRINGS)],
+);
+const NODE_IDENTITY: Shape =
+    shape("structs.ACLNodeIdentity", "ACLNodeIdentity", &[field!("NodeName", TEXT), field!("Datacenter", TEXT)]);
+const TEMPLATE: Shape = shape(
+    "structs.ACLTemplatedPolicy",
+    "ACLTemplatedPolicy",
+    &[
+        field!("TemplateName", TEXT),
+        field!("TemplateID", TEXT),
+        field!("TemplateVariables", Kind::Any),
+        field!("Datacenters", STRINGS),
+    ],
+);
+
+const TOKEN: Shape = shape(
+    "structs.ACLToken",
+    "ACLToken",
+    &[
+        field!("ID", TEXT),
+        field!("AccessorID", TEXT),
+        field!("SecretID", TEXT),
+        field!("Description", TEXT),
+        field!("Policies", Kind::Many { list: "[]structs.ACLTokenPolicyLink", shape: &POLICY_LINK }),
+        field!("Roles", Kind::Many { list: "[]structs.ACLTokenRoleLink", shape: &ROLE_LINK }),
+        field!("ServiceIdentities", Kind::Many { list: "structs.ACLServiceIdentities", shape: &SERVICE_IDENTITY }),
+        field!("NodeIdentities", Kind::Many { list: "structs.ACLNodeIdentities", shape: &NODE_IDENTITY }),
+        field!("TemplatedPolicies", Kind::Many { list: "structs.ACLTemplatedPolicies", shape: &TEMPLATE }),
+        field!("Rules", TEXT),
+        field!("Local", Kind::Bool),
+        field!("AuthMethod", TEXT),
+        field!("ExpirationTime", Kind::Any),
+        field!("ExpirationTTL", Kind::Any),
+        field!("CreateTime", Kind::Any),
+        field!("Hash", Kind::Bytes),
+        field!("Namespace", TEXT),
+        field!("Partition", TEXT),
+        field!("CreateIndex", Kind::Uint),
+        field!("ModifyIndex", Kind::Uint),
+    ],
+);
+
+const POLICY: Shape = shape(
+    "structs.ACLPolicy",
+    "ACLPolicy",
+    &[
+        field!("ID", TEXT),
+        field!("Name", TEXT),
+        field!("Description", TEXT),
+        field!("Rules", TEXT),
+        field!("Datacenters", STRINGS),
+        field!("Hash", Kind::Bytes),
+        field!("Namespace", TEXT),
+        field!("Partition", TEXT),
+        field!("CreateIndex", Kind::Uint),
+        field!("ModifyIndex", Kind::Uint),
+    ],
+);
+
+const BOOTSTRAP: Shape =
+    shape("structs.BootstrapTokenRequest", "BootstrapTokenRequest", &[field!("BootstrapSecret", TEXT)]);
+
+/// `acl/token`.
+pub fn token(body: &[u8]) -> Result<TokenBody, String> {
+    let value = read(body, &TOKEN, "Token")?;
+    let fields = Fields::of(&value);
+    let links = |key: &str| {
+        let link = |link: Fields<'_>| Link { id: link.text(&["ID"]), name: link.text(&["Name"]) };
+        fields.objects(key).map(link).collect()
+    };
+    let text = |key: &str| fields.text(&[key]);
+    let says = |key: &str| match fields.get(key) {
+        None => false,
+        Some(Json::Text(text)) => !text.is_empty() && text != "0s",
+        Some(Json::Number(number)) => number != "0",
+        Some(_) => true,
+    };
+    Ok(TokenBody {
+        accessor: text("AccessorID"),
+        secret: text("SecretID"),
+        description: text("Description"),
+        policies: links("Policies"),
+        roles: links("Roles"),
+        templates: fields.objects("TemplatedPolicies").map(|template| template.text(&["TemplateName"])).collect(),
+        services: fields.objects("ServiceIdentities").map(|identity| identity.text(&["ServiceName"])).collect(),
+        nodes: fields
+            .objects("NodeIdentities")
+            .map(|identity| NodeIdentity {
+                node: identity.text(&["NodeName"]),
+                datacenter: identity.text(&["Datacenter"]),
+            })
+            .collect(),
+        rules: text("Rules"),
+        expires: says("ExpirationTTL") || says("ExpirationTime"),
+    })
+}
+
+/// `acl/policy`.
+pub fn policy(body: &[u8]) -> Result<PolicyBody, String> {
+    let value = read(body, &POLICY, "Policy")?;
+    let fields = Fields::of(&value);
+    let text = |key: &str| fields.text(&[key]);
+    Ok(PolicyBody {
+        id: text("ID"),
+        name: text("Name"),
+        description: text("Description"),
+        rules: text("Rules"),
+        datacenters: fields.texts(&["Datacenters"]),
+    })
+}
+
+/// `acl/bootstrap`: the secret that the first token is to have, if any.
+pub fn bootstrap_secret(body: &[u8]) -> Result<String, String> {
+    if body.is_empty() {
+        return Ok(String::new());
+    }
+    let value = read(body, &BOOTSTRAP, "Request decode")?;
+    Ok(Fields::of(&value).text(&["BootstrapSecret"]))
+}
+
+fn read(body: &[u8], shape: &Shape, what: &str) -> Result<Json, String> {
+    let complain = |complaint| format!("{what} decoding failed: {complaint}");
+    let value = json::parse(body).map_err(complain)?;
+    shape::check(&value, shape).map_err(complain)?;
+    Ok(value)
+}
