@@ -33,8 +33,8 @@ pub(crate) type Sent = BoxBody<Bytes, std::io::Error>;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Gateway {
-    #[arg(long, value_name = "ADDRESS", help = GATEWAY_HELP)]
-    gateway: Option<String>,
+    #[arg(long = "gateway", value_name = "ADDRESS", help = GATEWAY_HELP)]
+    at: Option<String>,
     #[arg(long, value_name = "KEY", help = "Key to show; else $THANE_API_KEY")]
     key: Option<String>,
     /// Longest wait for an answer, or for its next piece
@@ -101,7 +101,7 @@ impl Gateway {
 
     /// `host:port`.
     pub(crate) fn address(&self) -> Result<String, Failure> {
-        address(self.gateway.as_deref(), variable, Path::new(ENDPOINTS))
+        address(self.at.as_deref(), variable, Path::new(ENDPOINTS))
     }
 
     /// What it is shown.
