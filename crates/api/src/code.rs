@@ -122,6 +122,20 @@ table! {
         "look at it again with `thane kv get -o json`";
     IMAGE_UNUSABLE = 1601, Failed, "an image cannot be imported, found or removed",
         "see what is here with `thane image list`; archives are those of `docker save` and OCI layouts, without devices";
+    GATEWAY_UNREACHABLE = 1701, Unreachable, "the gateway cannot be reached",
+        "check that `thane up` or `thane gateway` runs, or say where with --gateway";
+    GATEWAY_DENIED = 1702, Unauthorised, "the gateway does not allow this",
+        "show a key that may do this with --key or $THANE_API_KEY";
+    GATEWAY_REFUSED = 1703, Failed, "the gateway refused the request",
+        "correct what the message names and try again";
+    SANDBOX_ABSENT = 1704, Failed, "there is no such sandbox, pool or step",
+        "look at `thane sandbox list` and `thane pool list`";
+    GATEWAY_TIMED_OUT = 1705, TimedOut, "the gateway did not answer in time",
+        "try again, or allow more time with --request-timeout";
+    SANDBOX_LOST = 1706, Failed, "the sandbox or what it runs on failed",
+        "nothing is wrong with the command: try again in a new sandbox";
+    STEP_FAILED = 1707, Failed, "the command in the sandbox failed",
+        "look at what it said with `thane sandbox logs`";
     USAGE = 1901, Usage, "the command line is not valid",
         "run the command with --help";
     BUG = 1999, Failed, "something happened that should not",

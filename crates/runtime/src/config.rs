@@ -14,7 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use environment::{DISCOVERY_TOKEN_VARIABLE, DISCOVERY_VARIABLE, FILE_VARIABLE, variable_name};
+pub use environment::{
+    API_KEY_VARIABLE, DISCOVERY_TOKEN_VARIABLE, DISCOVERY_VARIABLE, FILE_VARIABLE, GATEWAY_VARIABLE, variable_name,
+};
 use leaves::Leaves;
 
 /// A configuration file is never larger.

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn end(failure: &Failure) -> ExitCode {
     failure.print();
-    ExitCode::from(u8::from(failure.exit()))
+    ExitCode::from(failure.exit_code())
 }
 
 /// The command line's own description, for completions.

@@ -13,6 +13,9 @@ mod hub;
 mod image;
 mod jwt;
 mod pki;
+mod pool;
+mod rows;
+mod sandbox;
 mod up;
 mod version;
 mod watch;
@@ -58,6 +61,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Registry(discovery::registry::Registry),
     #[command(subcommand)]
+    Pool(pool::Pool),
+    #[command(subcommand)]
+    Sandbox(sandbox::Sandbox),
+    #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -89,6 +96,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Sessions(command) => block_on(global, command.run()),
         Command::Tokens(command) => block_on(global, command.run()),
         Command::Registry(command) => block_on(global, command.run()),
+        Command::Pool(command) => block_on(global, command.run()),
+        Command::Sandbox(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),
@@ -110,5 +119,8 @@ fn block_on(global: &Global, command: impl Future<Output = Result<(), Failure>>)
         .enable_all()
         .build()
         .map_err(|error| Failure::new(code::BUG, format!("start the runtime: {error}")))?;
-    runtime.block_on(command)
+    let ended = runtime.block_on(command);
+    // A thread may still wait for a key to be pressed.
+    runtime.shutdown_background();
+    ended
 }

@@ -19,11 +19,13 @@ pub(crate) struct Failure {
     hint: Option<String>,
     silent: bool,
     not_found: bool,
+    /// What the process ends with, where that is another's to say.
+    ended: Option<u8>,
 }
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, silent: false, not_found: false }
+        Self { code, message: message.into(), hint: None, silent: false, not_found: false, ended: None }
     }
 
     /// Says what the failure is about.
@@ -57,6 +59,11 @@ impl Failure {
         Self { silent: true, ..Self::new(code::FILE_FAILED, "output was closed") }
     }
 
+    /// A command that was run for somebody ended so, and so do we.
+    pub(crate) fn ended(code: u8) -> Self {
+        Self { silent: true, ended: Some(code), ..Self::new(code::STEP_FAILED, "the command failed") }
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -72,6 +79,11 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.code.exit
+    }
+
+    /// What the process ends with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        self.ended.unwrap_or_else(|| u8::from(self.exit()))
     }
 
     pub(crate) fn print(&self) {

@@ -8,6 +8,7 @@ mod failure;
 mod fleet;
 mod kubernetes;
 mod output;
+mod plain;
 mod roles;
 mod settings;
 mod up;

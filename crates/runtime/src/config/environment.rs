@@ -14,8 +14,13 @@ pub const FILE_VARIABLE: &str = "THANE_CONFIG";
 pub const DISCOVERY_VARIABLE: &str = "THANE_DISCOVERY";
 /// What they show it; no setting either.
 pub const DISCOVERY_TOKEN_VARIABLE: &str = "THANE_DISCOVERY_TOKEN";
+/// Where commands find the gateway of sandboxes.
+pub const GATEWAY_VARIABLE: &str = "THANE_GATEWAY";
+/// What they show it.
+pub const API_KEY_VARIABLE: &str = "THANE_API_KEY";
 /// Variables that are ours and set no value.
-const OTHERS: [&str; 3] = [FILE_VARIABLE, DISCOVERY_VARIABLE, DISCOVERY_TOKEN_VARIABLE];
+const OTHERS: [&str; 5] =
+    [FILE_VARIABLE, DISCOVERY_VARIABLE, DISCOVERY_TOKEN_VARIABLE, GATEWAY_VARIABLE, API_KEY_VARIABLE];
 
 /// What the environment sets.
 pub(super) struct Found {

@@ -5,22 +5,20 @@ use std::time::Duration;
 
 use clap::Args;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use thane_api::code;
 use thane_runtime::config::units::Span;
 use thane_runtime::config::{DISCOVERY_TOKEN_VARIABLE, DISCOVERY_VARIABLE};
-use thane_runtime::net::{Connector, Tcp};
 
 use crate::failure::Failure;
+use crate::plain::{Conversation, ENDPOINTS, published, split, variable};
 
 /// What Consul's own tools go by.
 const CONSUL_ADDRESS: &str = "CONSUL_HTTP_ADDR";
 const CONSUL_TOKEN: &str = "CONSUL_HTTP_TOKEN";
-/// What `thane up` writes.
-const ENDPOINTS: &str = ".thane/endpoints.json";
+
 /// Where an agent listens unless told otherwise.
 const DEFAULT: &str = "127.0.0.1:8502";
 /// No answer of a list is larger.
@@ -76,30 +74,15 @@ impl Reach {
             Failure::new(code::DISCOVERY_UNREACHABLE, format!("http://{address}: {error}"))
         };
         let (host, port) = split(address).ok_or_else(|| unusable(address))?;
-        let stream = Tcp.connect(&host, port).await.map_err(|error| unreachable(&error))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
+        let mut conversation = Conversation::open(&host, port).await.map_err(|error| unreachable(&error))?;
         let mut request = Request::builder().method(method).uri(path).header(http::header::HOST, address);
         let token = self.token.clone().or_else(|| variable(DISCOVERY_TOKEN_VARIABLE));
         if let Some(token) = token.or_else(|| variable(CONSUL_TOKEN)) {
             request = request.header("x-consul-token", token);
         }
         let request = request.body(Full::new(body)).map_err(|error| Failure::new(code::USAGE, error.to_string()))?;
-        let exchange = async {
-            let response = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|error| unreachable(&error))?;
-            Ok(Answer { status: head.status, body: body.to_bytes() })
-        };
-        // The connection is driven only as long as its answer is waited for.
-        tokio::pin!(exchange);
-        tokio::select! {
-            answer = &mut exchange => answer,
-            ended = connection => match ended {
-                Ok(()) => exchange.await,
-                Err(error) => Err(unreachable(&error)),
-            },
-        }
+        let (status, body) = conversation.ask(request, ANSWER_MAX).await.map_err(|error| unreachable(&error))?;
+        Ok(Answer { status, body })
     }
 }
 
@@ -125,10 +108,6 @@ impl Answer {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|text| !text.is_empty())
-}
-
 /// The first place that says where the API is: `host:port`.
 pub(super) fn address(
     flag: Option<&str>,
@@ -138,7 +117,7 @@ pub(super) fn address(
     let named = flag.map(str::to_owned).or_else(|| variable(DISCOVERY_VARIABLE)).or_else(|| variable(CONSUL_ADDRESS));
     let named = match named {
         Some(named) => named,
-        None => published(endpoints).unwrap_or_else(|| DEFAULT.to_owned()),
+        None => published(endpoints, "discovery").unwrap_or_else(|| DEFAULT.to_owned()),
     };
     let bare = named.strip_prefix("http://").unwrap_or(&named).trim_end_matches('/');
     if bare.contains("://") || bare.contains('/') {
@@ -146,22 +125,6 @@ pub(super) fn address(
     }
     let whole = if split(bare).is_some() { bare.to_owned() } else { format!("{bare}:8500") };
     split(&whole).map(|_| whole).ok_or_else(|| unusable(&named))
-}
-
-fn published(file: &Path) -> Option<String> {
-    let endpoints: Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-    endpoints.get("discovery")?.as_str().map(str::to_owned)
-}
-
-fn split(address: &str) -> Option<(String, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let host = match inner {
-        Some(inner) => inner,
-        None if host.contains(':') || host.is_empty() => return None,
-        None => host,
-    };
-    Some((host.to_owned(), port.parse().ok()?))
 }
 
 fn unusable(address: &str) -> Failure {

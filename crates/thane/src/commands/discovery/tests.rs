@@ -45,8 +45,8 @@ fn a_table_shows_what_is_asked_for() {
         Column { heading: "TAGS", wide: false, cell: |row| joined(row, "/Tags") },
         Column { heading: "META", wide: true, cell: |row| joined(row, "/Meta") },
     ];
-    assert_eq!(table(&rows, &columns, false), "NAME   TAGS\nweb    a,b\ndb     -\n");
-    assert_eq!(table(&rows, &columns, true), "NAME   TAGS   META\nweb    a,b    k=v\ndb     -      -\n");
+    assert_eq!(rows::table(&rows, &columns, false), "NAME   TAGS\nweb    a,b\ndb     -\n");
+    assert_eq!(rows::table(&rows, &columns, true), "NAME   TAGS   META\nweb    a,b    k=v\ndb     -      -\n");
 }
 
 #[test]

@@ -1,0 +1,83 @@
+"""What is sent and understood, without a gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from thane_sdk import GatewayClient, GatewayError, StepRequest, _events
+
+
+def client(answer: Callable[[httpx.Request], httpx.Response]) -> GatewayClient:
+    return GatewayClient("http://gateway", api_key="k", transport=httpx.MockTransport(answer))
+
+
+def test_a_request_has_the_gateways_names() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["authorization"] == "Bearer k"
+        assert json.loads(request.content) == {
+            "steps": [
+                {"name": "a", "command": ["true"], "workDir": "/", "timeoutSeconds": 3},
+                {"name": "", "command": ["x"]},
+            ],
+            "stopOnError": True,
+        }
+        return httpx.Response(200, json={"sessionID": "s", "results": [], "totalDurationMs": 4, "later": 1})
+
+    steps = [{"name": "a", "command": ["true"], "work_dir": "/", "timeout": 3}, StepRequest(command=["x"])]
+    done = client(answer).execute("s", steps, stop_on_error=True)
+    assert (done.session_id, done.total_duration_ms) == ("s", 4)
+
+
+def test_events_of_a_stream() -> None:
+    text = (
+        ": hello\n\n"
+        'event: stdout\ndata: {"index": 0, "data": "hé"}\n\n'
+        'event: stderr\ndata: {"index": 0, "data": "/w==", "encoding": "base64"}\n\n'
+        "event: ping\ndata: {}\n\n"
+        "event: later\ndata: {}\n\n"
+        'event: result\ndata: {"index": 7, "output": {"exit_code": 124}, "error": {"kind": "timeout"}}\n\n'
+    )
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["accept"] == "text/event-stream"
+        return httpx.Response(200, text=text)
+
+    events = list(client(answer).execute_stream("s", [{"command": ["x"]}]))
+    assert [event.kind for event in events] == ["stdout", "stderr", "ping", "result"]
+    assert events[0].text == "hé"
+    assert events[1].data == b"\xff"
+    result = events[3].result
+    assert result is not None and not result.ok and result.error is not None
+    assert (result.index, result.error.kind) == (7, "timeout")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "retriable"),
+    [
+        (404, '{"error": "no pool", "kind": "user"}', "user", False),
+        (503, '{"error": "empty", "kind": "infra", "detail": "d"}', "infra", True),
+        (410, '{"error": "gone", "kind": "infra"}', "infra", False),
+        (502, "<html>", "infra", True),
+    ],
+)
+def test_errors_keep_their_kind(status: int, body: str, kind: str, retriable: bool) -> None:
+    with pytest.raises(GatewayError) as raised:
+        client(lambda _: httpx.Response(status, text=body)).get_session("s")
+    assert (raised.value.status_code, raised.value.kind, raised.value.retriable) == (status, kind, retriable)
+
+
+def test_a_gateway_that_is_not_there() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    with pytest.raises(GatewayError) as raised:
+        client(answer).get_session("s")
+    assert (raised.value.status_code, raised.value.kind) == (0, "infra")
+
+
+def test_lines_without_events() -> None:
+    assert list(_events.parse(["event: a", "", ":c", "data: 1", "data: 2", ""])) == [("message", "1\n2")]
