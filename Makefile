@@ -48,8 +48,9 @@ test-node: image ## hub and agent in pods on a real node with real Argo CD, as r
 	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
 
 .PHONY: sim
-sim: ## the protocol in simulation; SEEDS=10000 for more
+sim: ## the protocol, fleet and discovery in simulation; SEEDS=10000 for more
 	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
+	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-testkit --test simulation
 
 .PHONY: bench
 bench: build ## side by side with kube-apiserver and etcd; run `make peers` first
@@ -64,8 +65,8 @@ bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
 
 .PHONY: bench-discovery
-bench-discovery: build ## discovery beside a real Consul; run `make peers` first
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery
+bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)
 
 .PHONY: coverage
 coverage: ## line coverage in coverage/html
