@@ -51,7 +51,7 @@ test-node: image ## hub and agent in pods on a real node with real Argo CD, as r
 	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
 
 .PHONY: sim
-sim: ## the protocol, and hub and agents over a simulated network; SEEDS=10000 for more
+sim: ## the protocol, and fleet and discovery over a simulated network; SEEDS=10000 for more
 	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
 	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-testkit --test simulation
 
@@ -68,8 +68,8 @@ bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
 
 .PHONY: bench-discovery
-bench-discovery: build ## discovery beside a real Consul; run `make peers` first
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery
+bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)
 
 # The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
 LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

@@ -1,5 +1,6 @@
 //! What is read, blocked on, cached, pushed and resumed.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -43,10 +44,17 @@ pub struct TopicData {
     pub rows: Vec<Row>,
     /// Rows were left out that whoever asked may not see; such content is nobody else's.
     pub hidden: bool,
-    memos: [OnceLock<Bytes>; 4],
+    memos: [Kept; 4],
 }
 
-/// An answer that is made once for a topic's content and then shared by all who ask.
+/// An answer, kept once it was asked for twice: what is asked for once costs no memory.
+#[derive(Debug, Default)]
+struct Kept {
+    asked: AtomicBool,
+    answer: OnceLock<Bytes>,
+}
+
+/// An answer that all who ask for a topic's content share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memo {
     /// `health/service` without parameters.
@@ -161,9 +169,13 @@ impl TopicData {
         Self { index, rows, hidden: false, memos: Default::default() }
     }
 
-    /// An answer made from this content, made only once.
+    /// An answer made from this content; from the second time on it is made no more.
     pub fn memo(&self, memo: Memo, make: impl FnOnce() -> Bytes) -> Bytes {
-        self.memos[memo as usize].get_or_init(make).clone()
+        let kept = &self.memos[memo as usize];
+        if let Some(answer) = kept.answer.get() {
+            return answer.clone();
+        }
+        if kept.asked.swap(true, Ordering::Relaxed) { kept.answer.get_or_init(make).clone() } else { make() }
     }
 
     /// The content after a change. `None`: the change is for other content, and the topic has to be asked for again.

@@ -5,6 +5,7 @@
 //! a token that has the rights of `deploy/hub` there and none on the node's cluster. The agent is a pod of its own cluster.
 
 mod command;
+mod discovery;
 mod manifest;
 mod style;
 
@@ -69,7 +70,7 @@ pub struct Deployed<'a> {
     hub_files: Files,
     agent_files: Files,
     address: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl<'a> Deployed<'a> {
@@ -101,7 +102,7 @@ impl<'a> Deployed<'a> {
             hub_files: style.hub(home)?,
             agent_files: style.agent(home)?,
             address: String::new(),
-            _folder: folder,
+            folder,
         };
         define(&node.api().client().await?, &home.definitions("argo-cd")).await?;
         for (role, tool) in [("hub", &made.hub), ("agent", &made.spoke)] {

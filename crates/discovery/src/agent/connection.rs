@@ -1,5 +1,6 @@
 //! The agent's connection to a hub: made again for ever, with the next hub when one is away.
 
+mod commons;
 mod session;
 
 pub(super) use session::{content, timely};

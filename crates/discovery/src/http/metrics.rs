@@ -37,7 +37,11 @@ impl Metrics {
 
     /// Makes the counts visible.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("discovery_requests", "Requests answered, by API, status code, and whether an agent or the hub itself was asked", self.requests.clone());
+        registry.register(
+            "discovery_requests",
+            "Requests answered, by API, status code, and whether an agent or the hub itself was asked",
+            self.requests.clone(),
+        );
         registry.register("discovery_connections", "Open connections", self.connections.clone());
         registry.register(
             "discovery_connections_full",

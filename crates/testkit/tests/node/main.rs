@@ -1,9 +1,11 @@
 //! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
 //!
-//! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this.
+//! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
+//! `NODE_CASE=discovery` runs one part of it: discovery, managed, autonomous or switched.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
+mod discovery;
 mod managed;
 mod pods;
 mod workload;
@@ -11,7 +13,7 @@ mod workload;
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use thane_testkit::argo::{self, Argo, Repository, Stores};
 use thane_testkit::deployed::{Deployed, Programs, Style};
 use thane_testkit::fleet::ApiKind;
@@ -48,6 +50,14 @@ impl<'a> Stage<'a> {
         self.step("Argo CD's controller in a pod", &argo, self.fleet.deploy_controller(self.home, argo.stores()))
             .await?;
         Ok(argo)
+    }
+
+    /// Runs one step that Argo CD has no part in, and says how long it took.
+    async fn plain(&self, what: &str, step: impl Future<Output = Result<()>>) -> Result<()> {
+        let started = Instant::now();
+        step.await.with_context(|| format!("FAILED {:5.1} s {what}", started.elapsed().as_secs_f32()))?;
+        eprintln!("ok {:5.1} s {what}", started.elapsed().as_secs_f32());
+        Ok(())
     }
 
     /// Runs one step and says how it went; a step that fails says what everybody has to say.
@@ -99,15 +109,32 @@ fn programs(home: &PeerHome) -> Result<Programs, Absence> {
     Ok(programs)
 }
 
+/// Whether a case is asked for; all are, unless `NODE_CASE` names one.
+fn is_wanted(case: &str) -> bool {
+    std::env::var("NODE_CASE").map_or(true, |only| only == case)
+}
+
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
-    let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Ours).await?;
-    managed::run(&stage).await?;
-    stage.fleet.stop().await?;
-    // The same hub elsewhere: its rights have to do on the real thing, too.
-    let stage = Stage::set(home, node, programs, ApiKind::Kubernetes, Style::Ours).await?;
-    autonomous::run(&stage).await?;
-    stage.fleet.stop().await?;
-    let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Upstream).await?;
-    managed::run_switched(&stage).await?;
-    stage.fleet.stop().await
+    if is_wanted("discovery") || is_wanted("managed") {
+        let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Ours).await?;
+        if is_wanted("discovery") {
+            discovery::run(&stage).await?;
+        }
+        if is_wanted("managed") {
+            managed::run(&stage).await?;
+        }
+        stage.fleet.stop().await?;
+    }
+    if is_wanted("autonomous") {
+        // The same hub elsewhere: its rights have to do on the real thing, too.
+        let stage = Stage::set(home, node, programs, ApiKind::Kubernetes, Style::Ours).await?;
+        autonomous::run(&stage).await?;
+        stage.fleet.stop().await?;
+    }
+    if is_wanted("switched") {
+        let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Upstream).await?;
+        managed::run_switched(&stage).await?;
+        stage.fleet.stop().await?;
+    }
+    Ok(())
 }

@@ -1,8 +1,11 @@
 //! Hub and agents as they are, with real TLS, on a network that partitions, delays and holds, and hosts that crash.
 //!
-//! `SIM_SEED=7 cargo test -p thane-testkit --test simulation` replays one; `SIM_SEEDS=1000` runs more.
+//! `SIM_SEED=7 cargo test -p thane-testkit --test simulation` replays one; `SIM_SEEDS=1000` runs more. Discovery's part is
+//! in `discovery`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
+mod discovery;
+mod faults;
 mod hosts;
 mod network;
 mod objects;
@@ -17,6 +20,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use thane_sync::link;
 
+use faults::Fault;
 use hosts::{Fleet, Host};
 
 const AGENTS: usize = 3;
@@ -29,13 +33,6 @@ const SETTLE: Duration = Duration::from_mins(2);
 /// How often it is looked whether they do.
 const LOOK: Duration = Duration::from_secs(10);
 const SEEDS: u64 = 200;
-
-enum Fault {
-    Partition(String, Duration),
-    Hold(String, Duration),
-    Crash(String, Duration),
-    Skew(usize, i64),
-}
 
 #[test]
 fn hub_and_agents_agree_whatever_happened_between_them() {
@@ -60,7 +57,7 @@ fn hub_and_agents_agree_whatever_happened_between_them() {
                     failed.fetch_or(!wrong.is_empty(), Ordering::Relaxed);
                     assert!(
                         wrong.is_empty(),
-                        "seed {seed}; replay: SIM_SEED={seed} cargo test -p thane-testkit --test simulation\n{}",
+                        "seed {seed}; replay: SIM_SEED={seed} cargo test -p thane-testkit --test simulation hub_and_agents\n{}",
                         wrong.join("\n")
                     );
                 }
@@ -81,7 +78,7 @@ fn options(rng: &mut StdRng) -> link::Options {
     options
 }
 
-fn faults(rng: &mut StdRng) -> Vec<(Duration, Fault)> {
+fn faults(rng: &mut StdRng, clusters: &[Arc<Host>]) -> Vec<(Duration, Fault)> {
     let mut faults: Vec<(Duration, Fault)> = (0..rng.random_range(2..9))
         .map(|_| {
             let at = Duration::from_millis(rng.random_range(0..STORM.as_secs() * 1_000));
@@ -93,7 +90,7 @@ fn faults(rng: &mut StdRng) -> Vec<(Duration, Fault)> {
                 3 => Fault::Hold(name, lasts.min(Duration::from_secs(3))),
                 4 | 5 => Fault::Crash(name, lasts),
                 6 => Fault::Crash("hub".to_owned(), lasts),
-                _ => Fault::Skew(agent - 1, rng.random_range(-40..40)),
+                _ => Fault::Skew(Arc::clone(&clusters[agent - 1].skew_seconds), rng.random_range(-40..40)),
             };
             (at, fault)
         })
@@ -125,21 +122,11 @@ fn run(seed: u64, secrets: &Arc<hosts::Secrets>) -> Vec<String> {
         sim.host(host.name.as_str(), move || hosts::agent(Arc::clone(&shared.0), Arc::clone(&shared.1), number));
     }
 
-    let mut pending = faults(&mut rng).into_iter().peekable();
-    let mut healing: Vec<(Duration, Fault)> = Vec::new();
+    let mut storm = faults::Storm::new(faults(&mut rng, &clusters), STORM);
     let mut look_at = STORM + LOOK;
     loop {
-        while let Some((_, fault)) = pending.next_if(|(at, _)| *at <= sim.elapsed()) {
-            if let Some(heal) = strike(&mut sim, fault, &clusters) {
-                healing.push(heal);
-            }
-        }
         let now = sim.elapsed();
-        let due: Vec<_> = healing.extract_if(.., |(at, _)| *at <= now || now >= STORM).collect();
-        for (_, fault) in due {
-            heal(&mut sim, fault);
-        }
-        if now >= STORM {
+        if storm.blow(&mut sim) {
             fleet.ledger.calm.store(true, Ordering::Relaxed);
         }
         if now >= look_at {
@@ -152,40 +139,5 @@ fn run(seed: u64, secrets: &Arc<hosts::Secrets>) -> Vec<String> {
         if let Err(error) = sim.step() {
             return vec![format!("a host ended: {error}")];
         }
-    }
-}
-
-/// Lets a fault happen; when it heals.
-fn strike(sim: &mut turmoil::Sim<'_>, fault: Fault, clusters: &[Arc<Host>]) -> Option<(Duration, Fault)> {
-    let now = sim.elapsed();
-    match &fault {
-        Fault::Partition(name, lasts) => {
-            sim.partition("hub", name.as_str());
-            Some((now + *lasts, fault))
-        }
-        Fault::Hold(name, lasts) => {
-            sim.hold("hub", name.as_str());
-            Some((now + *lasts, fault))
-        }
-        Fault::Crash(name, lasts) => {
-            if !sim.is_host_running(name.as_str()) {
-                return None;
-            }
-            sim.crash(name.as_str());
-            Some((now + *lasts, fault))
-        }
-        Fault::Skew(agent, seconds) => {
-            clusters[*agent].skew_seconds.store(*seconds, Ordering::Relaxed);
-            None
-        }
-    }
-}
-
-fn heal(sim: &mut turmoil::Sim<'_>, fault: Fault) {
-    match fault {
-        Fault::Partition(name, _) => sim.repair("hub", name.as_str()),
-        Fault::Hold(name, _) => sim.release("hub", name.as_str()),
-        Fault::Crash(name, _) => sim.bounce(name.as_str()),
-        Fault::Skew(..) => {}
     }
 }

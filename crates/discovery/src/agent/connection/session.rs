@@ -11,6 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::commons::Commons;
 use super::{CONNECT_TIMEOUT, Client, KEEP_ALIVE, Line, Lost};
 use crate::agent::core::Core;
 use crate::agent::followed::Want;
@@ -202,13 +203,15 @@ impl<'a> Session<'a> {
 
     /// Takes over what the hub pushes.
     async fn listen(&self, mut pushed: Streaming<FollowReply>) -> Result<(), Lost> {
+        let mut commons = Commons::default();
         loop {
             let waited = tokio::time::timeout(KEEP_ALIVE * 3, pushed.message()).await;
             let Some(reply) = waited.map_err(|_| Lost::Silent)?? else { return Err(Lost::Ended) };
             let reply = convert::unpacked(reply).map_err(Status::internal)?;
             self.core.metrics.pushed.inc_by(u64::try_from(reply.deltas.len()).unwrap_or(u64::MAX));
             for delta in &reply.deltas {
-                let delta = convert::delta(delta).map_err(Status::internal)?;
+                let mut delta = convert::delta(delta).map_err(Status::internal)?;
+                commons.share(&mut delta);
                 if let Some(data) = self.core.followed.apply(&delta)
                     && delta.topic == Topic::Tokens
                 {
