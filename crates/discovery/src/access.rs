@@ -78,7 +78,7 @@ impl Tokens {
             let mut rules: Vec<Rule> = token.rules.iter().chain(shared).cloned().collect();
             rules.extend(token.services.iter().flat_map(|name| builtin::of_service(name)));
             rules.extend(token.nodes.iter().flat_map(|node| builtin::of_node(&node.node)));
-            let bearer = Arc::new(Bearer { rules, token });
+            let bearer = Arc::new(Bearer { token, rules });
             if bearer.token.accessor == ANONYMOUS {
                 all.anonymous = Some(bearer);
             } else {

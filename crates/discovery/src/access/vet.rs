@@ -81,10 +81,10 @@ impl Vet<'_> {
             Command::Deregister(asked) => self.deregister(asked).await,
             Command::CreateSession(session) => self.may_write(Resource::Session, &session.node),
             Command::DestroySession(id) | Command::RenewSession(id) => self.session(id).await,
-            Command::Fire(event) => match self.access.allows(Resource::Event, &event.name, Policy::Write) {
-                true => Ok(()),
-                false => Err(Refusal::Forbidden(String::new())),
-            },
+            Command::Fire(event) => {
+                let may = self.access.allows(Resource::Event, &event.name, Policy::Write);
+                may.then_some(()).ok_or_else(|| Refusal::Forbidden(String::new()))
+            }
             // Refused by the registry once there is a token.
             Command::Bootstrap(_) => Ok(()),
             Command::PutToken(_) | Command::DeleteToken(_) | Command::PutRuleSet(_) | Command::DeleteRuleSet(_) => {

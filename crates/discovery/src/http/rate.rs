@@ -85,8 +85,9 @@ impl Rates {
         }
         let full_at = shard.entry(client).or_insert(now);
         let begin = (*full_at).max(now);
-        if begin - now > self.tolerance {
-            return Err(TooMany { wait: begin - now - self.tolerance, crowded: client == Client::Rest });
+        let wait = begin.saturating_sub(now).saturating_sub(self.tolerance);
+        if !wait.is_zero() {
+            return Err(TooMany { wait, crowded: client == Client::Rest });
         }
         *full_at = begin + self.interval;
         Ok(())

@@ -59,7 +59,8 @@ async fn defect_5_what_an_agent_sent_is_stored_before_it_is_answered() {
     agent.stop().await;
     let index = hub.registry.index();
     let again = Hub::on(hub.stop().await).await;
-    assert_eq!(instances(&again.registry.topic(&web()).await), [("node-1".to_owned(), "web".to_owned(), 80)]);
+    let kept = again.registry.topic(&web()).await;
+    assert_eq!(instances(&kept), [("node-1".to_owned(), "web".to_owned(), 80)]);
     assert!(again.registry.index() >= index);
 }
 

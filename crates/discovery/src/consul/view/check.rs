@@ -73,6 +73,7 @@ impl<'a> CheckView<'a> {
 }
 
 /// How a check is run; what is not set is left out.
+#[expect(clippy::struct_excessive_bools, reason = "Consul's clients read them one by one")]
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(in crate::consul) struct DefinitionView<'a> {
