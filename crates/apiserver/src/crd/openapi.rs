@@ -9,8 +9,10 @@ use crate::jsonpath::field_path;
 use crate::schema::custom::{META_FIELDS, custom};
 use crate::schema::node::Schema;
 
+mod cost;
 mod lists;
 
+use cost::Costs;
 use lists::{list_keys, set_items, wants_type};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -63,11 +65,12 @@ pub(super) fn validate(validation: &Value, status: bool, before: Option<&Value>,
     let sound = shape.is_empty() && wrong_defaults.is_empty();
     errors.extend(shape);
     errors.extend(wrong_defaults);
-    let mut walk = Walk { schema: Vec::new(), cel: Vec::new() };
-    let scope = Scope { defaults: None, meta: false, uncorrelated: None };
+    let mut walk = Walk { schema: Vec::new(), cel: Vec::new(), costs: Costs::default() };
+    let scope = Scope { defaults: None, meta: false, uncorrelated: None, times: Some(1) };
     walk.node(schema, sound.then_some(&*tree), &at, &scope, true);
     errors.extend(walk.schema);
     errors.extend(walk.cel);
+    errors.extend(walk.costs.errors(&at));
     errors
 }
 
@@ -100,11 +103,14 @@ struct Scope {
     meta: bool,
     /// The nearest enclosing node whose parts cannot be told apart between old and new.
     uncorrelated: Option<Path>,
+    /// How often an object can have the node; `None` if there is no bound.
+    times: Option<u64>,
 }
 
 struct Walk {
     schema: Vec<FieldError>,
     cel: Vec<FieldError>,
+    costs: Costs,
 }
 
 impl Walk {
@@ -161,6 +167,8 @@ impl Walk {
 
     fn children(&mut self, raw: &Value, tree: Option<&Schema>, path: &Path, scope: &Scope, root: bool) {
         let properties = raw.get("properties").and_then(Value::as_object);
+        let below = Scope { times: cost::times_below(raw, scope.times), ..scope.clone() };
+        let scope = &below;
         if let Some(additional) = raw.get("additionalProperties").filter(|value| !value.is_null()) {
             let at = path.child("additionalProperties");
             if properties.is_some_and(|all| !all.is_empty()) && *additional != Value::Bool(true) {
@@ -278,11 +286,15 @@ impl Walk {
 
     fn rule(&mut self, rule: &crate::schema::cel::Rule, raw: &Value, scope: &Scope, path: &Path) {
         let errors = &mut self.cel;
+        errors.extend(self.costs.rule(rule.cost(scope.times), "estimated rule cost", &path.child("rule")));
         if let Some(why) = rule.error() {
             errors.push(FieldError::invalid_as(&path.child("rule"), rendered::rule(raw), why));
         }
         if let Some(why) = rule.message_error() {
             errors.push(FieldError::invalid_as(&path.child("messageExpression"), rendered::rule(raw), why));
+        } else {
+            let at = path.child("messageExpression");
+            errors.extend(self.costs.rule(rule.message_cost(), "estimated messageExpression cost", &at));
         }
         if rule.uses_old_self() {
             if let Some(at) = &scope.uncorrelated {

@@ -5,10 +5,14 @@
 
 mod calls;
 mod check;
+mod cost;
 mod eval;
+mod formatting;
 mod functions;
 mod lists;
+mod macros;
 mod network;
+mod semver;
 mod strings;
 mod times;
 mod types;
@@ -53,6 +57,9 @@ pub(crate) struct Rule {
     uses_old_self: bool,
     program: Result<Program, String>,
     message_program: Option<Result<Program, String>>,
+    cost: u64,
+    message_cost: u64,
+    most_in_request: u64,
 }
 
 impl Rule {
@@ -64,6 +71,16 @@ impl Rule {
     /// Why the message expression is refused.
     pub(crate) fn message_error(&self) -> Option<&str> {
         self.message_program.as_ref()?.as_ref().err().map(String::as_str)
+    }
+
+    /// What the rule may cost in an object that has its node at most `times` times, if that is known.
+    pub(crate) fn cost(&self, times: Option<u64>) -> u64 {
+        self.cost.saturating_mul(times.unwrap_or(self.most_in_request))
+    }
+
+    /// What the message may cost.
+    pub(crate) fn message_cost(&self) -> u64 {
+        self.message_cost
     }
 
     /// Compares with what was before.
@@ -78,7 +95,7 @@ impl Rule {
 }
 
 /// Macros and syntax of the expression language.
-static LANGUAGE: LazyLock<Env> = LazyLock::new(Env::stdlib);
+static LANGUAGE: LazyLock<Env> = LazyLock::new(macros::language);
 
 /// Compiles one entry of `x-kubernetes-validations` of a node. `whole` objects show their type and name to the rule.
 pub(crate) fn compile(raw: &Value, node: &Schema, whole: bool) -> Rule {
@@ -86,23 +103,29 @@ pub(crate) fn compile(raw: &Value, node: &Schema, whole: bool) -> Rule {
     let optional_old_self = raw.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or_default();
     let mut node = node.clone();
     node.embedded_resource = whole;
-    let this = types::of_schema(&Arc::new(node)).unwrap_or(Ty::Error);
+    let node = Arc::new(node);
+    let this = types::of_schema(&node).unwrap_or(Ty::Error);
     let old = if optional_old_self { Ty::Optional(Box::new(this.clone())) } else { this.clone() };
     let scope = || vec![("self".to_owned(), this.clone()), ("oldSelf".to_owned(), old.clone())];
     let source = text("rule");
-    let mut uses_old_self = false;
-    let program = build(&source, scope(), &mut uses_old_self).map_err(|why| format!("compilation failed: {why}"));
-    let program = program.and_then(|(program, ty)| match ty {
-        Ty::Bool | Ty::Dyn => Ok(program),
-        _ => Err("cel expression must evaluate to a bool".to_owned()),
+    let (mut cost, mut message_cost, mut uses_old_self) = (0, 0, false);
+    let built = build(&source, scope()).map_err(|why| format!("compilation failed: {why}"));
+    let program = built.and_then(|built| {
+        let Ty::Bool = built.ty else { return Err("cel expression must evaluate to a bool".to_owned()) };
+        uses_old_self = built.uses_old_self;
+        converted(built.program.expression()).map_err(|why| format!("program instantiation failed: {why}"))?;
+        cost = cost::most(&node, &built.facts, built.program.expression());
+        Ok(built.program)
     });
     let message_source = text("messageExpression");
     let message_program = (program.is_ok() && !message_source.is_empty()).then(|| {
-        let built = build(&message_source, scope(), &mut false);
-        match built.map_err(|why| format!("messageExpression compilation failed: {why}"))? {
-            (program, Ty::Text) => Ok(program),
-            _ => Err("messageExpression must evaluate to a string".to_owned()),
-        }
+        let built = build(&message_source, scope());
+        let built = built.map_err(|why| format!("messageExpression compilation failed: {why}"))?;
+        let Ty::Text = built.ty else { return Err("messageExpression must evaluate to a string".to_owned()) };
+        converted(built.program.expression())
+            .map_err(|why| format!("messageExpression instantiation failed: {why}"))?;
+        message_cost = cost::most(&node, &built.facts, built.program.expression());
+        Ok(built.program)
     });
     Rule {
         source,
@@ -113,10 +136,21 @@ pub(crate) fn compile(raw: &Value, node: &Schema, whole: bool) -> Rule {
         uses_old_self,
         program,
         message_program,
+        cost,
+        message_cost,
+        most_in_request: cost::most_in_request(&node),
     }
 }
 
-fn build(source: &str, scope: Vec<(String, Ty)>, uses_old_self: &mut bool) -> Result<(Program, Ty), String> {
+/// An expression that can be run.
+struct Built {
+    program: Program,
+    ty: Ty,
+    uses_old_self: bool,
+    facts: check::Facts,
+}
+
+fn build(source: &str, scope: Vec<(String, Ty)>) -> Result<Built, String> {
     bounds(source)?;
     let program = LANGUAGE.compile(source).map_err(|errors| {
         let shown = errors.errors.iter().take(ERRORS_MAX).map(|error| {
@@ -131,17 +165,42 @@ fn build(source: &str, scope: Vec<(String, Ty)>, uses_old_self: &mut bool) -> Re
     }
     let mut checker = Checker::new(program.source_info(), scope);
     let ty = checker.check(program.expression());
-    *uses_old_self = checker.uses_old_self;
+    let uses_old_self = checker.uses_old_self;
+    let facts = std::mem::take(&mut checker.facts);
     let report = checker.report();
-    if report.is_empty() { Ok((program, ty)) } else { Err(report) }
+    if report.is_empty() { Ok(Built { program, ty, uses_old_self, facts }) } else { Err(report) }
 }
 
-/// How deep an expression nests, found without recursion.
+/// Conversions of what is written out are done once; one that fails makes the expression useless.
+fn converted(root: &IdedExpr) -> Result<(), String> {
+    const TYPES: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
+    let mut failed = Ok(());
+    each(root, |expr, _| {
+        let Expr::Call(call) = &expr.expr else { return };
+        let ([IdedExpr { expr: Expr::Literal(literal), .. }], None) = (call.args.as_slice(), &call.target) else {
+            return;
+        };
+        if TYPES.contains(&call.func_name.as_str())
+            && let Some(Err(eval::Stop::Error(why))) = calls::convert(&call.func_name, &eval::literal_value(literal))
+        {
+            failed = Err(why);
+        }
+    });
+    failed
+}
+
+/// How deep an expression nests.
 fn depth(root: &IdedExpr) -> usize {
     let mut deepest = 0;
+    each(root, |_, level| deepest = deepest.max(level));
+    deepest
+}
+
+/// Shows every part of an expression and how deep it is, without recursion.
+fn each<'e>(root: &'e IdedExpr, mut show: impl FnMut(&'e IdedExpr, usize)) {
     let mut open = vec![(root, 1_usize)];
     while let Some((expr, level)) = open.pop() {
-        deepest = deepest.max(level);
+        show(expr, level);
         let mut below = |child| open.push((child, level + 1));
         match &expr.expr {
             Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).for_each(below),
@@ -162,7 +221,6 @@ fn depth(root: &IdedExpr) -> usize {
             Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => {}
         }
     }
-    deepest
 }
 
 /// What could nest too deep to be parsed or run safely is refused by its looks.

@@ -7,8 +7,9 @@ use cel::common::ast::operators;
 use jiff::Timestamp;
 
 use super::eval::{Machine, Outcome, Stop};
+use super::macros::MAP_INSERT;
 use super::value::{Val, concat};
-use super::{lists, network, strings, times};
+use super::{lists, network, semver, strings, times};
 use crate::quantity::{self, Quantity};
 use crate::schema::formats;
 
@@ -41,9 +42,42 @@ pub(super) fn call<'a>(machine: &mut Machine<'a>, name: &str, args: &[Val<'a>]) 
         .or_else(|| network::call(name, args))
         .or_else(|| quantity(name, args))
         .or_else(|| optional(name, args));
+    let found = found.or_else(|| semver::call(name, args)).or_else(|| insert(name, args));
     let value = found.unwrap_or_else(|| Err(no_overload()))?;
     machine.spend(value.weight() / 10)?;
     Ok(value)
+}
+
+/// A map with more entries; none may be there already.
+fn insert<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
+    if name != MAP_INSERT {
+        return None;
+    }
+    let Val::Map(map) = args.first()? else { return None };
+    let mut map = map.to_vec();
+    Some(add_entries(&mut map, &args[1..]).map(|()| Val::Map(Rc::new(map))))
+}
+
+/// Adds one entry (a key and a value) or those of another map.
+pub(super) fn add_entries<'a>(map: &mut Vec<(Val<'a>, Val<'a>)>, given: &[Val<'a>]) -> Result<(), Stop> {
+    let mut add = |key: Val<'a>, value: Val<'a>| {
+        if map.iter().any(|(known, _)| known.equals(&key)) {
+            return Err(error(format!("insert failed: key {} already exists", shown(&key))));
+        }
+        map.push((key, value));
+        Ok(())
+    };
+    match given {
+        [key, value] => add(key.clone(), value.clone()),
+        [entries] => {
+            for key in entries.keys().ok_or_else(no_overload)? {
+                let value = entries.entry(&key).unwrap_or(Ok(Val::Null))?;
+                add(key, value)?;
+            }
+            Ok(())
+        }
+        _ => Err(no_overload()),
+    }
 }
 
 fn unary<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
@@ -229,36 +263,48 @@ fn uint_math(name: &str, a: u64, b: u64) -> Result<u64, Stop> {
 
 /// A float that is a whole number within range, cut toward zero.
 fn cut(value: f64) -> Result<i128, Stop> {
-    if !value.is_finite() || value.abs() >= 1e19 {
-        return Err(error("range error converting"));
+    if !value.is_finite() || value.abs() >= 1e20 {
+        return Ok(i128::MAX);
     }
     format!("{:.0}", value.trunc()).parse().map_err(|_| overflow())
 }
 
+/// A float with as few digits as tell it apart, with an exponent below `1e-4` and from `1e+06` on.
+fn shortest(value: f64) -> String {
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    match exponent.parse::<i32>() {
+        Ok(power) if value.is_finite() && !(-4..6).contains(&power) => {
+            format!("{digits}e{}{:0>2}", if power < 0 { '-' } else { '+' }, power.unsigned_abs())
+        }
+        _ => formats::go_float(value),
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "conversion to a float rounds")]
-fn convert<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
+pub(super) fn convert<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
     let int = |value: i128| i64::try_from(value).map(Val::Int).map_err(|_| overflow());
     let uint = |value: i128| u64::try_from(value).map(Val::Uint).map_err(|_| error("unsigned integer overflow"));
-    let wrong = |text: &str, kind: &str| error(format!("type conversion error from 'string' to '{kind}': {text:?}"));
+    let wrong = |kind: &str| error(format!("type conversion error from 'string' to '{kind}'"));
     Some(match (name, value) {
         ("bool", Val::Text(text)) => match text.as_ref() {
-            "1" | "t" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
-            "0" | "f" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
-            other => Err(wrong(other, "bool")),
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
+            _ => Err(wrong("bool")),
         },
         ("int", Val::Uint(value)) => int((*value).into()),
         ("int", Val::Double(value)) => cut(*value).and_then(int),
-        ("int", Val::Text(text)) => text.parse().map(Val::Int).map_err(|_| wrong(text, "int")),
+        ("int", Val::Text(text)) => text.parse().map(Val::Int).map_err(|_| wrong("int")),
         ("int", Val::Timestamp(time)) => Ok(Val::Int(time.as_second())),
         ("int", Val::Duration(nanos)) => Ok(Val::Int(*nanos)),
         ("uint", Val::Int(value)) => uint((*value).into()),
         ("uint", Val::Double(value)) => cut(*value).and_then(uint),
-        ("uint", Val::Text(text)) => text.parse().map(Val::Uint).map_err(|_| wrong(text, "uint")),
+        ("uint", Val::Text(text)) => text.parse().map(Val::Uint).map_err(|_| wrong("uint")),
         ("double", Val::Int(value)) => Ok(Val::Double(*value as f64)),
         ("double", Val::Uint(value)) => Ok(Val::Double(*value as f64)),
-        ("double", Val::Text(text)) => text.parse().map(Val::Double).map_err(|_| wrong(text, "double")),
+        ("double", Val::Text(text)) => text.parse().map(Val::Double).map_err(|_| wrong("double")),
         ("string", Val::Int(_) | Val::Uint(_) | Val::Bool(_)) => Ok(Val::text(shown(value))),
-        ("string", Val::Double(value)) => Ok(Val::text(format!("{value}"))),
+        ("string", Val::Double(value)) => Ok(Val::text(shortest(*value))),
         ("string", Val::Bytes(bytes)) => match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Val::text(text)),
             Err(_) => Err(error("invalid UTF-8 in bytes, cannot convert to string")),
@@ -269,13 +315,13 @@ fn convert<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
         ("string", Val::Cidr(cidr)) => Ok(Val::text(cidr.to_string())),
         ("bytes", Val::Text(text)) => Ok(Val::Bytes(text.as_bytes().into())),
         ("timestamp", Val::Text(text)) => {
-            text.parse::<Timestamp>().map(Val::Timestamp).map_err(|_| wrong(text, "timestamp"))
+            text.parse::<Timestamp>().map(Val::Timestamp).map_err(|_| wrong("google.protobuf.Timestamp"))
         }
         ("timestamp", Val::Int(seconds)) => {
             Timestamp::from_second(*seconds).map(Val::Timestamp).map_err(|_| overflow())
         }
         ("duration", Val::Text(text)) => {
-            formats::go_duration(text).map(Val::Duration).ok_or_else(|| wrong(text, "duration"))
+            formats::go_duration(text).map(Val::Duration).ok_or_else(|| wrong("google.protobuf.Duration"))
         }
         ("duration", Val::Int(nanos)) => Ok(Val::Duration(*nanos)),
         ("bool", Val::Bool(_))
@@ -288,6 +334,11 @@ fn convert<'a>(name: &str, value: &Val<'a>) -> Option<Outcome<'a>> {
         | ("duration", Val::Duration(_)) => Ok(value.clone()),
         _ => return None,
     })
+}
+
+/// Quantities of more than 18 digits are no whole numbers to Kubernetes.
+fn small_whole(value: &Quantity) -> Option<i64> {
+    value.as_whole().filter(|whole| whole.unsigned_abs() < 1_000_000_000_000_000_000)
 }
 
 fn quantity<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
@@ -303,9 +354,9 @@ fn quantity<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
         ("compareTo", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Int(a.cmp(b) as i64)),
         ("asApproximateFloat", [Val::Quantity(value)]) => Ok(Val::Double(value.as_float())),
         ("asInteger", [Val::Quantity(value)]) => {
-            value.as_whole().map(Val::Int).ok_or_else(|| error("cannot convert value to integer"))
+            small_whole(value).map(Val::Int).ok_or_else(|| error("cannot convert value to integer"))
         }
-        ("isInteger", [Val::Quantity(value)]) => Ok(Val::Bool(value.as_whole().is_some())),
+        ("isInteger", [Val::Quantity(value)]) => Ok(Val::Bool(small_whole(value).is_some())),
         ("add", [Val::Quantity(a), Val::Quantity(b)]) => a.plus(b).map(Val::Quantity).ok_or_else(too_large),
         ("add", [Val::Quantity(a), Val::Int(b)]) => {
             a.plus(&Quantity::whole(*b)).map(Val::Quantity).ok_or_else(too_large)

@@ -1,18 +1,31 @@
 //! Type checking: a rule that cannot be right is refused before it is ever run.
 
+use std::collections::HashMap;
+
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
 
-use super::functions;
 use super::types::{self, Ty, assignable};
+use super::{formatting, functions};
 use crate::schema::{formats, rules};
 
 /// The name of a variable and its type.
 type Scope = Vec<(String, Ty)>;
 
+/// The type of every part of an expression, and how its functions can be called.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) types: HashMap<u64, Ty>,
+    pub(super) ways: HashMap<u64, Vec<&'static [Ty]>>,
+}
+
 pub(super) struct Checker<'a> {
     source: &'a SourceInfo,
     scope: Scope,
     errors: Vec<(u32, String)>,
+    /// Complaints about what fits by type; told only where nothing else is wrong.
+    late: Vec<(u32, String)>,
+    /// What was found out, for the estimate of its cost.
+    pub(super) facts: Facts,
     /// Whether the expression mentions `oldSelf`.
     pub(super) uses_old_self: bool,
 }
@@ -21,16 +34,29 @@ pub(super) struct Checker<'a> {
 pub(super) const TYPE_NAMES: [&str; 10] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"];
 
+/// A type whose name has dots, as an expression spells it.
+pub(super) fn qualified_type(expr: &IdedExpr) -> Option<&'static str> {
+    let Expr::Select(last) = &expr.expr else { return None };
+    let Expr::Select(middle) = &last.operand.expr else { return None };
+    let Expr::Ident(first) = &middle.operand.expr else { return None };
+    match (first.as_str(), middle.field.as_str(), last.field.as_str()) {
+        ("google", "protobuf", "Timestamp") if !last.test => Some("google.protobuf.Timestamp"),
+        ("google", "protobuf", "Duration") if !last.test => Some("google.protobuf.Duration"),
+        _ => None,
+    }
+}
+
 impl<'a> Checker<'a> {
     pub(super) fn new(source: &'a SourceInfo, scope: Scope) -> Self {
-        Self { source, scope, errors: Vec::new(), uses_old_self: false }
+        Self { source, scope, errors: Vec::new(), late: Vec::new(), facts: Facts::default(), uses_old_self: false }
     }
 
     /// The errors in the form Kubernetes shows, empty if there are none.
-    pub(super) fn report(mut self) -> String {
-        self.errors.sort_by_key(|(at, _)| *at);
+    pub(super) fn report(self) -> String {
+        let mut errors = if self.errors.is_empty() { self.late } else { self.errors };
+        errors.sort_by_key(|(at, _)| *at);
         let source = &self.source.source;
-        let lines = self.errors.iter().map(|(at, message)| located(source, *at as usize, message));
+        let lines = errors.iter().map(|(at, message)| located(source, *at as usize, message));
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -42,11 +68,23 @@ impl<'a> Checker<'a> {
         Ty::Error
     }
 
+    fn late_error(&mut self, id: u64, message: String) {
+        let at = self.source.offset_for(id).map_or(0, |(start, _)| start);
+        self.late.push((at, message));
+    }
+
     pub(super) fn check(&mut self, expr: &IdedExpr) -> Ty {
+        let ty = self.found(expr);
+        self.facts.types.insert(expr.id, ty.clone());
+        ty
+    }
+
+    fn found(&mut self, expr: &IdedExpr) -> Ty {
         match &expr.expr {
             Expr::Unspecified => self.error(expr.id, "unspecified expression".to_owned()),
             Expr::Literal(literal) => literal_type(literal),
             Expr::Ident(name) => self.ident(expr.id, name),
+            Expr::Select(_) if qualified_type(expr).is_some() && !self.is_bound("google") => Ty::Type,
             Expr::Select(select) => {
                 let operand = self.check(&select.operand);
                 let field = self.field(expr.id, &operand, &select.field);
@@ -98,8 +136,8 @@ impl<'a> Checker<'a> {
                 }
             }
             Some(known) => {
-                self.error(id, format!("expected type '{known}' but found '{given}'"));
-                known
+                self.late_error(id, format!("expected type '{known}' but found '{given}'"));
+                Ty::Dyn
             }
         }
     }
@@ -136,7 +174,7 @@ impl<'a> Checker<'a> {
 
     fn call(&mut self, id: u64, call: &CallExpr) -> Ty {
         match call.func_name.as_str() {
-            operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {
+            operators::LOGICAL_AND | operators::LOGICAL_OR => {
                 for arg in &call.args {
                     let ty = self.check(arg);
                     if !assignable(&ty, &Ty::Bool) {
@@ -159,6 +197,9 @@ impl<'a> Checker<'a> {
         let [condition, then, other] = call.args.as_slice() else { return Ty::Error };
         let (condition, then, other) = (self.check(condition), self.check(then), self.check(other));
         if !assignable(&condition, &Ty::Bool) || !assignable(&then, &other) {
+            // What a comprehension has so far is of the type of what it adds.
+            let empty = matches!(&other, Ty::List(item) if matches!(**item, Ty::Dyn));
+            let other = if empty { &then } else { &other };
             let message = format!("found no matching overload for '_?_:_' applied to '({condition}, {then}, {other})'");
             return self.error(id, message);
         }
@@ -188,6 +229,7 @@ impl<'a> Checker<'a> {
             // What is formatted may be of any types.
             ("format", [IdedExpr { expr: Expr::List(list), .. }]) => {
                 list.elements.iter().for_each(|element| drop(self.check(element)));
+                self.formatted(id, call, &list.elements);
                 args.push(Ty::List(Box::new(Ty::Dyn)));
             }
             (_, given) => args.extend(given.iter().map(|arg| self.check(arg))),
@@ -197,6 +239,19 @@ impl<'a> Checker<'a> {
         }
         self.literal_argument(name, call);
         self.resolved(id, name, call.target.is_some(), &args)
+    }
+
+    /// What can be seen to be wrong with a format that is written out.
+    fn formatted(&mut self, id: u64, call: &CallExpr, args: &[IdedExpr]) {
+        let Some(format) = call.target.as_deref().and_then(formatting::literal_text) else { return };
+        let type_of = |arg: &IdedExpr| self.facts.types.get(&arg.id).cloned().unwrap_or(Ty::Dyn);
+        if let Some((at, why)) = formatting::check(format, args, type_of) {
+            self.late_error(at.unwrap_or(id), why);
+        }
+    }
+
+    fn is_bound(&self, name: &str) -> bool {
+        self.scope.iter().any(|(known, _)| known == name)
     }
 
     /// What can be seen to fail in every run is refused: a pattern, time or duration written out wrongly.
@@ -213,7 +268,7 @@ impl<'a> Checker<'a> {
             _ => false,
         };
         if wrong {
-            self.error(last.id, format!("invalid {name} argument"));
+            self.late_error(last.id, format!("invalid {name} argument"));
         }
     }
 
@@ -226,11 +281,12 @@ impl<'a> Checker<'a> {
     }
 
     fn resolved(&mut self, id: u64, name: &str, member: bool, args: &[Ty]) -> Ty {
-        if args.iter().any(|arg| matches!(arg, Ty::Error)) {
-            return functions::resolve(name, member, args).unwrap_or(Ty::Error);
+        if let Some(call) = functions::resolve(name, member, args) {
+            self.facts.ways.insert(id, call.ways);
+            return call.ty;
         }
-        if let Some(ty) = functions::resolve(name, member, args) {
-            return ty;
+        if args.iter().any(|arg| matches!(arg, Ty::Error)) {
+            return Ty::Error;
         }
         let shown = |list: &[Ty]| list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let applied = match args {
@@ -240,32 +296,48 @@ impl<'a> Checker<'a> {
         self.error(id, format!("found no matching overload for '{name}' applied to '{applied}'"))
     }
 
-    fn comprehension(&mut self, _id: u64, all: &ComprehensionExpr) -> Ty {
-        let item = match self.check(&all.iter_range) {
-            Ty::List(item) => *item,
-            Ty::Map(key, _) => *key,
-            Ty::Dyn => Ty::Dyn,
-            Ty::Error => Ty::Error,
+    /// Whether the call at an expression's place is of this name.
+    fn is_called(&self, id: u64, name: &str) -> bool {
+        let Some((at, _)) = self.source.offset_for(id) else { return false };
+        let source = &self.source.source;
+        source.contains(name) && source.chars().take(at as usize).collect::<String>().trim_end().ends_with(name)
+    }
+
+    fn comprehension(&mut self, id: u64, all: &ComprehensionExpr) -> Ty {
+        if all.iter_var2.is_none() && self.is_called(id, "existsOne") {
+            return self.error(id, "undeclared reference to 'existsOne' (in container '')".to_owned());
+        }
+        let pairs = all.iter_var2.is_some();
+        let (first, second) = match self.check(&all.iter_range) {
+            Ty::List(item) if pairs => (Ty::Int, *item),
+            Ty::List(item) => (*item, Ty::Dyn),
+            Ty::Map(key, value) => (*key, *value),
+            Ty::Dyn => (Ty::Dyn, Ty::Dyn),
+            Ty::Error => (Ty::Error, Ty::Error),
             other => {
                 let message = format!(
                     "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                self.error(all.iter_range.id, message)
+                (self.error(all.iter_range.id, message), Ty::Error)
             }
         };
         let accumulated = self.check(&all.accu_init);
         let depth = self.scope.len();
         self.scope.push((all.accu_var.clone(), accumulated.clone()));
-        self.scope.push((all.iter_var.clone(), item.clone()));
-        if let Some(second) = &all.iter_var2 {
-            self.scope.push((second.clone(), Ty::Dyn));
+        self.scope.push((all.iter_var.clone(), first));
+        if let Some(name) = &all.iter_var2 {
+            self.scope.push((name.clone(), second));
         }
         self.check(&all.loop_cond);
         let step = self.check(&all.loop_step);
         self.scope.truncate(depth);
-        // An empty list takes the type of what is put in it.
-        let result =
-            if matches!(&accumulated, Ty::List(inner) if matches!(**inner, Ty::Dyn)) { step } else { accumulated };
+        // An empty list or map takes the type of what is put in it.
+        let empty = match &accumulated {
+            Ty::List(inner) => matches!(**inner, Ty::Dyn),
+            Ty::Map(key, _) => matches!(**key, Ty::Dyn),
+            _ => false,
+        };
+        let result = if empty { step } else { accumulated };
         self.scope.push((all.accu_var.clone(), result));
         let ty = self.check(&all.result);
         self.scope.truncate(depth);

@@ -7,7 +7,8 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 
 use serde_json::{Map, Value};
 
-use super::check::TYPE_NAMES;
+use super::check::{TYPE_NAMES, qualified_type};
+use super::macros::MAP_INSERT;
 use super::types::unescape;
 use super::value::{Val, field_schema};
 use super::{calls, functions};
@@ -62,6 +63,9 @@ impl<'a> Machine<'a> {
             Expr::Literal(literal) => Ok(literal_value(literal)),
             Expr::Ident(name) => self.ident(name),
             Expr::Select(select) => {
+                if let Some(name) = qualified_type(expr).filter(|_| !self.is_bound("google")) {
+                    return Ok(Val::Type(name.to_owned()));
+                }
                 let operand = self.eval(&select.operand)?;
                 if select.test {
                     return has(&operand, &select.field).map(Val::Bool).map_err(Stop::Error);
@@ -92,10 +96,11 @@ impl<'a> Machine<'a> {
                         (value, _) => value,
                     };
                     self.spend(entries.len() as u64)?;
-                    if entries.iter().any(|(known, _)| known.equals(&key)) {
-                        return Err(Stop::Error("Failed with repeated key".to_owned()));
+                    // Said twice, the last holds.
+                    match entries.iter_mut().find(|(known, _)| known.equals(&key)) {
+                        Some(known) => known.1 = value,
+                        None => entries.push((key, value)),
                     }
-                    entries.push((key, value));
                 }
                 Ok(Val::Map(Rc::new(entries)))
             }
@@ -158,6 +163,33 @@ impl<'a> Machine<'a> {
         calls::call(self, &full, &values)
     }
 
+    /// Adds to the map a comprehension builds.
+    fn insert(&mut self, added: &'a [IdedExpr], depth: usize) -> Result<bool, Stop> {
+        let mut values = Vec::with_capacity(added.len());
+        for expr in added {
+            match self.eval(expr) {
+                Ok(value) => values.push(value),
+                Err(Stop::Cost) => return Err(Stop::Cost),
+                Err(Stop::Error(message)) => {
+                    self.scope[depth].1 = Err(message);
+                    return Ok(true);
+                }
+            }
+        }
+        let Ok(Val::Map(map)) = &mut self.scope[depth].1 else { return Ok(true) };
+        let scanned = map.len() as u64 / 64;
+        match calls::add_entries(Rc::make_mut(map), &values) {
+            Err(Stop::Error(message)) => self.scope[depth].1 = Err(message),
+            other => other?,
+        }
+        self.spend(1 + scanned)?;
+        Ok(true)
+    }
+
+    fn is_bound(&self, name: &str) -> bool {
+        self.scope.iter().any(|(known, _)| known == name)
+    }
+
     fn namespaced(&self, target: &IdedExpr, name: &str) -> Option<String> {
         let Expr::Ident(first) = &target.expr else { return None };
         let full = format!("{first}.{name}");
@@ -184,11 +216,7 @@ impl<'a> Machine<'a> {
 
     fn comprehension(&mut self, all: &'a ComprehensionExpr) -> Outcome<'a> {
         let range = self.eval(&all.iter_range)?;
-        let items = match (range.items(), range.keys()) {
-            (Some(items), _) => items?,
-            (None, Some(keys)) => keys,
-            (None, None) => return Err(calls::no_overload()),
-        };
+        let items = rounds(&range, all.iter_var2.is_some())?;
         self.spend(items.len() as u64)?;
         let accumulated = self.eval(&all.accu_init)?;
         let depth = self.scope.len();
@@ -200,10 +228,13 @@ impl<'a> Machine<'a> {
         result
     }
 
-    fn iterate(&mut self, all: &'a ComprehensionExpr, items: Vec<Val<'a>>, depth: usize) -> Result<(), Stop> {
-        for item in items {
+    fn iterate(&mut self, all: &'a ComprehensionExpr, rounds: Vec<Round<'a>>, depth: usize) -> Result<(), Stop> {
+        for (first, second) in rounds {
             self.scope.truncate(depth + 1);
-            self.scope.push((Cow::Borrowed(&all.iter_var), Ok(item)));
+            self.scope.push((Cow::Borrowed(&all.iter_var), Ok(first)));
+            if let (Some(name), Some(second)) = (&all.iter_var2, second) {
+                self.scope.push((Cow::Borrowed(name), Ok(second)));
+            }
             match self.eval(&all.loop_cond)? {
                 Val::Bool(true) => {}
                 _ => return Ok(()),
@@ -225,6 +256,7 @@ impl<'a> Machine<'a> {
     fn append(&mut self, step: &'a IdedExpr, accumulator: &str, depth: usize) -> Result<bool, Stop> {
         let Expr::Call(call) = &step.expr else { return Ok(false) };
         match (call.func_name.as_str(), call.args.as_slice()) {
+            (MAP_INSERT, [_, added @ ..]) => self.insert(added, depth),
             (operators::ADD, [target, added]) => {
                 let (Expr::Ident(name), Expr::List(_)) = (&target.expr, &added.expr) else { return Ok(false) };
                 if name != accumulator {
@@ -265,15 +297,38 @@ impl<'a> Machine<'a> {
     }
 }
 
+/// What the variables of a comprehension are in one round.
+type Round<'a> = (Val<'a>, Option<Val<'a>>);
+
+fn rounds<'a>(range: &Val<'a>, pairs: bool) -> Result<Vec<Round<'a>>, Stop> {
+    if let Some(items) = range.items() {
+        let items = items?.into_iter();
+        if pairs {
+            let numbered = items.zip(0_i64..).map(|(item, at)| (Val::Int(at), Some(item)));
+            return Ok(numbered.collect());
+        }
+        return Ok(items.map(|item| (item, None)).collect());
+    }
+    let keys = range.keys().ok_or_else(calls::no_overload)?.into_iter();
+    let round = |key: Val<'a>| {
+        let value = if pairs { range.entry(&key).transpose()? } else { None };
+        Ok((key, value))
+    };
+    keys.map(round).collect()
+}
+
 fn is_append(step: &IdedExpr, accumulator: &str) -> bool {
     let Expr::Call(call) = &step.expr else { return false };
+    if call.func_name == MAP_INSERT {
+        return true;
+    }
     let [target, added] = call.args.as_slice() else { return false };
     call.func_name == operators::ADD
         && matches!(&target.expr, Expr::Ident(name) if name == accumulator)
         && matches!(added.expr, Expr::List(_))
 }
 
-fn literal_value(literal: &LiteralValue) -> Val<'_> {
+pub(super) fn literal_value(literal: &LiteralValue) -> Val<'_> {
     match literal {
         LiteralValue::Boolean(value) => Val::Bool(*value.inner()),
         LiteralValue::Bytes(value) => Val::Bytes(value.inner().into()),

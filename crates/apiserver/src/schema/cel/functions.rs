@@ -23,7 +23,7 @@ _-_(timestamp,duration) timestamp; _-_(duration,duration) duration
 _*_(int,int) int; _*_(uint,uint) uint; _*_(double,double) double
 _/_(int,int) int; _/_(uint,uint) uint; _/_(double,double) double
 _%_(int,int) int; _%_(uint,uint) uint
--_(int) int; -_(double) double
+-_(int) int; -_(double) double; !_(bool) bool
 _==_(A,A) bool; _!=_(A,A) bool
 @in(A,list(A)) bool; @in(A,map(A,B)) bool
 _[_](list(A),int) A; _[_](map(A,B),A) B; _[_](optional(list(A)),int) optional(A); _[_](optional(map(A,B)),A) optional(B)
@@ -45,6 +45,10 @@ duration(string) duration; duration(int) duration; duration(duration) duration
 timestamp.getFullYear() int; timestamp.getMonth() int; timestamp.getDayOfMonth() int; timestamp.getDate() int
 timestamp.getDayOfWeek() int; timestamp.getDayOfYear() int; timestamp.getHours() int; timestamp.getMinutes() int
 timestamp.getSeconds() int; timestamp.getMilliseconds() int
+timestamp.getFullYear(string) int; timestamp.getMonth(string) int; timestamp.getDayOfMonth(string) int
+timestamp.getDate(string) int; timestamp.getDayOfWeek(string) int; timestamp.getDayOfYear(string) int
+timestamp.getHours(string) int; timestamp.getMinutes(string) int; timestamp.getSeconds(string) int
+timestamp.getMilliseconds(string) int
 duration.getHours() int; duration.getMinutes() int; duration.getSeconds() int; duration.getMilliseconds() int
 string.charAt(int) string; string.indexOf(string) int; string.indexOf(string,int) int; string.lastIndexOf(string) int
 string.lastIndexOf(string,int) int; string.lowerAscii() string; string.upperAscii() string; string.trim() string
@@ -52,13 +56,16 @@ string.replace(string,string) string; string.replace(string,string,int) string; 
 string.split(string,int) list(string); string.substring(int) string; string.substring(int,int) string
 list(string).join() string; list(string).join(string) string; string.format(list(dyn)) string; strings.quote(string) string
 string.find(string) string; string.findAll(string) list(string); string.findAll(string,int) list(string)
-list(A).isSorted() bool; list(int).sum() int; list(uint).sum() uint; list(double).sum() double
-list(duration).sum() duration; list(A).min() A; list(A).max() A; list(A).indexOf(A) int; list(A).lastIndexOf(A) int
+list(int).sum() int; list(uint).sum() uint; list(double).sum() double
+list(duration).sum() duration; list(A).indexOf(A) int; list(A).lastIndexOf(A) int
 sets.contains(list(A),list(A)) bool; sets.equivalent(list(A),list(A)) bool; sets.intersects(list(A),list(A)) bool
 quantity(string) quantity; isQuantity(string) bool; sign(quantity) int; quantity.isGreaterThan(quantity) bool
 quantity.isLessThan(quantity) bool; quantity.compareTo(quantity) int; quantity.asApproximateFloat() double
 quantity.asInteger() int; quantity.isInteger() bool; quantity.add(quantity) quantity; quantity.add(int) quantity
-quantity.sub(quantity) quantity; quantity.sub(int) quantity; quantity.sign() int
+quantity.sub(quantity) quantity; quantity.sub(int) quantity
+semver(string) semver; semver(string,bool) semver; isSemver(string) bool; isSemver(string,bool) bool
+semver.major() int; semver.minor() int; semver.patch() int; semver.isGreaterThan(semver) bool
+semver.isLessThan(semver) bool; semver.compareTo(semver) int
 url(string) url; isURL(string) bool; url.getScheme() string; url.getHost() string; url.getHostname() string
 url.getPort() string; url.getEscapedPath() string; url.getQuery() map(string,list(string))
 ip(string) ip; isIP(string) bool; ip.isCanonical(string) bool; ip.family() int; ip.isUnspecified() bool
@@ -72,12 +79,33 @@ format.labelValue() format; format.uri() format; format.uuid() format; format.by
 format.datetime() format
 optional.of(A) optional(A); optional.ofNonZeroValue(A) optional(A); optional.none() optional(A)
 optional(A).hasValue() bool; optional(A).value() A; optional(A).or(optional(A)) optional(A); optional(A).orValue(A) A
+list(A).first() optional(A); list(A).last() optional(A); list(optional(A)).unwrapOpt() list(A)
+optional.unwrap(list(optional(A))) list(A)
+cel.@mapInsert(map(A,B),A,B) map(A,B); cel.@mapInsert(map(A,B),map(A,B)) map(A,B)
 ";
 
 /// Names before a dot that are part of a function's name, not receivers.
-const NAMESPACES: [&str; 4] = ["sets", "optional", "format", "strings"];
-const OPAQUE: [&str; 5] = ["quantity", "url", "ip", "cidr", "format"];
-const ORDERED: [&str; 7] = ["int", "uint", "double", "string", "bool", "timestamp", "duration"];
+const NAMESPACES: [&str; 5] = ["sets", "optional", "format", "strings", "cel"];
+const OPAQUE: [&str; 6] = ["quantity", "url", "ip", "cidr", "format", "semver"];
+const ORDERED: [&str; 8] = ["int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration"];
+
+/// Functions Kubernetes declares, though no rule can have what they are called on.
+const AUTHORIZATION: [&str; 14] = [
+    "path",
+    "group",
+    "serviceAccount",
+    "resource",
+    "subresource",
+    "namespace",
+    "name",
+    "check",
+    "allowed",
+    "reason",
+    "error",
+    "errored",
+    "fieldSelector",
+    "labelSelector",
+];
 
 type Table = HashMap<String, Vec<Overload>>;
 
@@ -98,6 +126,13 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
                 let args = [left, right].iter().filter_map(|name| parse(name)).collect();
                 list.push(Overload { member: false, args, result: Ty::Bool });
             }
+        }
+    }
+    for name in ["isSorted", "min", "max"] {
+        let list = table.entry(name.to_owned()).or_default();
+        for item in ORDERED.iter().filter_map(|name| parse(name)) {
+            let result = if name == "isSorted" { Ty::Bool } else { item.clone() };
+            list.push(Overload { member: true, args: vec![Ty::List(Box::new(item))], result });
         }
     }
     table
@@ -212,19 +247,30 @@ fn parse(text: &str) -> Option<Ty> {
 
 /// Whether there is any function of this name.
 pub(super) fn exists(name: &str) -> bool {
-    TABLE.contains_key(name)
+    TABLE.contains_key(name) || AUTHORIZATION.contains(&name)
 }
 
-/// The type a call has; `None` where no way to call the function fits.
-pub(super) fn resolve(name: &str, member: bool, args: &[Ty]) -> Option<Ty> {
-    let mut found: Option<Ty> = None;
+/// A call: its type, and what the ways to call the function that fit are called with.
+pub(super) struct Resolved {
+    pub(super) ty: Ty,
+    pub(super) ways: Vec<&'static [Ty]>,
+}
+
+/// What a call is; `None` where no way to call the function fits.
+pub(super) fn resolve(name: &str, member: bool, args: &[Ty]) -> Option<Resolved> {
+    let mut found: Option<Resolved> = None;
     for overload in TABLE.get(name)?.iter().filter(|one| one.member == member && one.args.len() == args.len()) {
         let mut bound = HashMap::new();
         if overload.args.iter().zip(args).all(|(wanted, given)| unify(wanted, given, &mut bound)) {
             let result = fill(&overload.result, &bound);
-            match &found {
-                Some(other) if other.to_string() != result.to_string() => return Some(Ty::Dyn),
-                _ => found = Some(result),
+            match &mut found {
+                Some(known) => {
+                    if known.ty.to_string() != result.to_string() {
+                        known.ty = Ty::Dyn;
+                    }
+                    known.ways.push(&overload.args);
+                }
+                None => found = Some(Resolved { ty: result, ways: vec![&overload.args] }),
             }
         }
     }
@@ -270,14 +316,15 @@ mod tests {
     #[test]
     fn every_signature_is_read() {
         let count = SIGNATURES.split([';', '\n']).filter(|text| !text.trim().is_empty()).count();
-        let read = TABLE.iter().filter(|(name, _)| !matches!(name.as_str(), "_<_" | "_<=_" | "_>_" | "_>=_"));
+        let made = ["_<_", "_<=_", "_>_", "_>=_", "isSorted", "min", "max"];
+        let read = TABLE.iter().filter(|(name, _)| !made.contains(&name.as_str()));
         assert_eq!(read.map(|(_, list)| list.len()).sum::<usize>(), count);
     }
 
     #[test]
     fn calls_resolve_to_their_types() {
         let check = |name: &str, member: bool, args: &[Ty], expected: &str| {
-            let found = resolve(name, member, args).map_or("none".to_owned(), |ty| ty.to_string());
+            let found = resolve(name, member, args).map_or("none".to_owned(), |call| call.ty.to_string());
             assert_eq!(found, expected, "{name}");
         };
         let list = || Ty::List(Box::new(Ty::Text));
@@ -286,8 +333,8 @@ mod tests {
         check("_[_]", false, &[list(), Ty::Int], "string");
         check("split", true, &[Ty::Text, Ty::Text], "list(string)");
         check("sets.contains", false, &[list(), list()], "bool");
-        check("ip", true, &[Ty::Opaque("cidr")], "ip");
-        check("ip", false, &[Ty::Text], "ip");
+        check("ip", true, &[Ty::Opaque("cidr")], "net.IP");
+        check("ip", false, &[Ty::Text], "net.IP");
         check("_<_", false, &[Ty::Int, Ty::Double], "bool");
         check("@in", false, &[Ty::Int, list()], "none");
     }

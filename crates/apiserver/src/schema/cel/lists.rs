@@ -1,5 +1,8 @@
 //! List and set functions.
 
+use std::cmp::Ordering;
+use std::rc::Rc;
+
 use super::calls::error;
 use super::eval::{Outcome, Stop};
 use super::value::Val;
@@ -12,9 +15,12 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     Some(match (name, &args[1..]) {
         ("isSorted", []) => sorted(&items),
         ("sum", []) => sum(&items),
-        ("min", []) => extreme(&items, "min", std::cmp::Ordering::Less),
-        ("max", []) => extreme(&items, "max", std::cmp::Ordering::Greater),
+        ("min", []) => extreme(&items, "min", Ordering::Less),
+        ("max", []) => extreme(&items, "max", Ordering::Greater),
         ("indexOf", [wanted]) => Ok(Val::Int(at(items.iter().position(|item| item.equals(wanted))))),
+        ("first", []) => Ok(Val::Optional(items.into_iter().next().map(Rc::new))),
+        ("last", []) => Ok(Val::Optional(items.into_iter().next_back().map(Rc::new))),
+        ("unwrapOpt" | "optional.unwrap", []) => present(items),
         ("lastIndexOf", [wanted]) => Ok(Val::Int(at(items.iter().rposition(|item| item.equals(wanted))))),
         ("sets.contains" | "sets.equivalent" | "sets.intersects", [other]) => match other.items()? {
             Ok(others) => Ok(Val::Bool(sets(name, &items, &others))),
@@ -22,6 +28,16 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
         },
         _ => return None,
     })
+}
+
+/// What optionals have inside.
+fn present(items: Vec<Val<'_>>) -> Outcome<'_> {
+    let inner = items.into_iter().map(|item| match item {
+        Val::Optional(inner) => Ok(inner),
+        _ => Err(super::calls::no_overload()),
+    });
+    let inner = inner.collect::<Result<Vec<_>, _>>()?;
+    Ok(Val::list(inner.into_iter().flatten().map(|inner| Val::clone(&inner)).collect()))
 }
 
 fn at(position: Option<usize>) -> i64 {
@@ -39,21 +55,16 @@ fn sets(name: &str, items: &[Val<'_>], others: &[Val<'_>]) -> bool {
 }
 
 fn sorted<'a>(items: &[Val<'a>]) -> Outcome<'a> {
-    for pair in items.windows(2) {
-        match pair[0].compare(&pair[1]) {
-            Some(order) if order.is_gt() => return Ok(Val::Bool(false)),
-            Some(_) => {}
-            None => return Err(super::calls::no_overload()),
-        }
-    }
-    Ok(Val::Bool(true))
+    // What cannot be compared is in order, as in Kubernetes.
+    let falls = |pair: &[Val<'_>]| pair[0].compare(&pair[1]).is_some_and(Ordering::is_gt);
+    Ok(Val::Bool(!items.windows(2).any(falls)))
 }
 
-fn extreme<'a>(items: &[Val<'a>], name: &str, wanted: std::cmp::Ordering) -> Outcome<'a> {
+fn extreme<'a>(items: &[Val<'a>], name: &str, wanted: Ordering) -> Outcome<'a> {
     let mut items = items.iter();
     let mut best = items.next().ok_or_else(|| error(format!("{name} called on empty list")))?;
     for item in items {
-        if item.compare(best).ok_or_else(super::calls::no_overload)? == wanted {
+        if item.compare(best) == Some(wanted) {
             best = item;
         }
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use ipnet::IpNet;
 
-use super::calls::error;
+use super::calls::{error, no_overload};
 use super::eval::Outcome;
 use super::value::Val;
 use crate::schema::formats;
@@ -36,9 +36,8 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
         return Err(format!("IP address {text:?} with zone value is not allowed"));
     }
     let ip: IpAddr = text.parse().map_err(|_| {
-        format!(
-            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
-        )
+        let why = why_no_address(text);
+        format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): {why}")
     })?;
     match ip {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
@@ -48,16 +47,56 @@ fn parse_ip(text: &str) -> Result<IpAddr, String> {
     }
 }
 
+/// What is wrong with an address, as Go says it.
+fn why_no_address(text: &str) -> String {
+    let dotted = text.find('.').is_some_and(|dot| text.find(':').is_none_or(|colon| dot < colon));
+    if !dotted {
+        return "unable to parse IP".to_owned();
+    }
+    let (mut from, mut count) = (0, 0);
+    for part in text.split('.') {
+        let rest = &text[from..];
+        if part.is_empty() {
+            return format!("IPv4 field must have at least one digit (at {rest:?})");
+        }
+        if let Some(at) = part.find(|c: char| !c.is_ascii_digit()) {
+            return format!("unexpected character (at {:?})", &rest[at..]);
+        }
+        if part.len() > 1 && part.starts_with('0') {
+            return "IPv4 field has octet with leading zero".to_owned();
+        }
+        if part.parse::<u8>().is_err() {
+            return "IPv4 field has value >255".to_owned();
+        }
+        from += part.len() + 1;
+        count += 1;
+    }
+    if count < 4 { "IPv4 address too short" } else { "IPv4 address too long" }.to_owned()
+}
+
 fn parse_cidr(text: &str) -> Result<Cidr, String> {
-    let wrong = || format!("network address parse error during conversion from string: netip.ParsePrefix({text:?})");
-    let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
-    let plain = bits == "0" || (!bits.starts_with('0') && bits.bytes().all(|b| b.is_ascii_digit()));
-    let net = text.parse::<IpNet>().ok().filter(|_| plain).ok_or_else(wrong)?;
-    parse_ip(address)?;
-    Ok(Cidr(net))
+    const FAILED: &str = "network address parse error during conversion from string";
+    let wrong = |why: &str| format!("{FAILED}: {FAILED}: netip.ParsePrefix({text:?}): {why}");
+    let (address, bits) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
+    let ip = address.parse::<IpAddr>();
+    let ip = ip.map_err(|_| wrong(&format!("ParseAddr({address:?}): {}", why_no_address(address))))?;
+    if bits.is_empty() || (bits.len() > 1 && bits.starts_with('0')) || !bits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(wrong(&format!("bad bits after slash: {bits:?}")));
+    }
+    let net = bits.parse().ok().and_then(|bits| IpNet::new(ip, bits).ok());
+    let net = net.ok_or_else(|| wrong("prefix length out of range"))?;
+    match ip {
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
+            Err(format!("{FAILED}: IPv4-mapped IPv6 address {text:?} is not allowed"))
+        }
+        _ => Ok(Cidr(net)),
+    }
 }
 
 fn parse_url(text: &str) -> Result<Url, String> {
+    if text.starts_with(':') {
+        return Err(format!("URL parse error during conversion from string: parse {text:?}: missing protocol scheme"));
+    }
     if !formats::matches("uri", text) {
         return Err(format!("URL parse error during conversion from string: parse {text:?}: invalid URI for request"));
     }
@@ -106,7 +145,29 @@ impl Url {
     }
 }
 
+/// A path as it stands in a request: as written if that can be sent, else escaped anew.
+fn escaped(path: &str) -> String {
+    use std::fmt::Write as _;
+    let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte);
+    if path.bytes().all(|byte| kept(byte) || b"!'()*[]%".contains(&byte)) {
+        return path.to_owned();
+    }
+    let mut out = String::with_capacity(path.len());
+    for byte in unescaped(path, false) {
+        if kept(byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
 fn decoded(text: &str) -> String {
+    String::from_utf8_lossy(&unescaped(text, true)).into_owned()
+}
+
+fn unescaped(text: &str, plus_is_space: bool) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -117,12 +178,12 @@ fn decoded(text: &str) -> String {
                 out.push(hex);
                 at += 2;
             }
-            (b'+', _) => out.push(b' '),
+            (b'+', _) if plus_is_space => out.push(b' '),
             (other, _) => out.push(*other),
         }
         at += 1;
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
@@ -173,7 +234,9 @@ fn on_ip<'a>(name: &str, ip: IpAddr) -> Option<Outcome<'a>> {
 
 fn on_cidr<'a>(name: &str, net: Cidr, rest: &[Val<'a>]) -> Option<Outcome<'a>> {
     Some(match (name, rest) {
-        ("containsIP", [Val::Text(text)]) => parse_ip(text).map(|ip| Val::Bool(net.0.contains(&ip))).map_err(error),
+        ("containsIP", [Val::Text(text)]) => {
+            parse_ip(text).map(|ip| Val::Bool(net.0.contains(&ip))).map_err(|_| no_overload())
+        }
         ("containsIP", [Val::Ip(ip)]) => Ok(Val::Bool(net.0.contains(ip))),
         ("containsCIDR", [Val::Text(text)]) => parse_cidr(text).map(|part| Val::Bool(covers(net, part))).map_err(error),
         ("containsCIDR", [Val::Cidr(part)]) => Ok(Val::Bool(covers(net, *part))),
@@ -195,7 +258,7 @@ fn on_url<'a>(name: &str, url: &Url) -> Option<Outcome<'a>> {
         "getHost" => Val::text(url.host.as_str()),
         "getHostname" => Val::text(host),
         "getPort" => Val::text(port),
-        "getEscapedPath" => Val::text(url.path.as_str()),
+        "getEscapedPath" => Val::text(escaped(&url.path)),
         "getQuery" => url.query(),
         _ => return None,
     }))

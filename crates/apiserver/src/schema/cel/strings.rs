@@ -2,9 +2,9 @@
 
 use super::calls::error;
 use super::eval::{Outcome, Stop};
+use super::formatting::format;
 use super::value::Val;
 use crate::names;
-use crate::schema::formats::go_float;
 use crate::schema::rules;
 
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
@@ -42,7 +42,7 @@ fn on_text<'a>(name: &str, text: &str, rest: &[Val<'a>]) -> Option<Outcome<'a>> 
         ("split", [Val::Text(by), Val::Int(limit)]) => Ok(split(text, by, *limit)),
         ("substring", [Val::Int(from)]) => substring(text, *from, None),
         ("substring", [Val::Int(from), Val::Int(until)]) => substring(text, *from, Some(*until)),
-        ("strings.quote", []) => Ok(Val::text(format!("{text:?}"))),
+        ("strings.quote", []) => Ok(Val::text(quote(text))),
         ("format", [list]) => format(text, list),
         ("format.named", []) => Ok(match FORMATS.iter().find(|format| **format == text) {
             Some(format) => Val::some(Val::Format(format)),
@@ -53,7 +53,7 @@ fn on_text<'a>(name: &str, text: &str, rest: &[Val<'a>]) -> Option<Outcome<'a>> 
 }
 
 fn regex(pattern: &str) -> Result<regex::Regex, Stop> {
-    rules::compile(pattern).map_err(|why| error(format!("Illegal regex: {why}")))
+    rules::compile(pattern).map_err(|why| error(why))
 }
 
 fn find_all<'a>(text: &str, pattern: &str, limit: i64) -> Outcome<'a> {
@@ -83,20 +83,57 @@ fn char_at<'a>(text: &str, at: i64) -> Outcome<'a> {
 }
 
 fn index_of<'a>(text: &str, part: &str, from: i64) -> Outcome<'a> {
-    let start = offset(text, from)?;
+    if part.is_empty() {
+        return Ok(Val::Int(from));
+    }
+    if from < 0 {
+        return Err(out_of_range(from));
+    }
+    let Ok(start) = offset(text, from) else { return Ok(Val::Int(-1)) };
     Ok(Val::Int(text[start..].find(part).map_or(-1, |at| chars_before(text, start + at))))
 }
 
 fn last_index_of<'a>(text: &str, part: &str, until: Option<i64>) -> Outcome<'a> {
     let Some(until) = until else { return Ok(Val::Int(text.rfind(part).map_or(-1, |at| chars_before(text, at)))) };
-    let last = offset(text, until)?;
-    let found = text.char_indices().map(|(at, _)| at).chain([text.len()]).filter(|at| *at <= last);
-    let found = found.rev().find(|at| text[*at..].starts_with(part));
+    if part.is_empty() {
+        return Ok(Val::Int(until));
+    }
+    if until < 0 {
+        return Err(out_of_range(until));
+    }
+    let Ok(last) = offset(text, until) else { return Ok(Val::Int(-1)) };
+    if last == text.len() {
+        return Ok(Val::Int(-1));
+    }
+    let found = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= last);
+    let found = found.filter(|at| text[*at..].starts_with(part)).last();
     Ok(Val::Int(found.map_or(-1, |at| chars_before(text, at))))
 }
 
+/// In quotes, with what cannot stand in them escaped.
+fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Results may not grow beyond this: replacing can multiply a string by its own length.
-const RESULT_MAX: usize = 1 << 20;
+pub(super) const RESULT_MAX: usize = 1 << 20;
 
 fn replace<'a>(text: &str, from: &str, to: &str, limit: i64) -> Outcome<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -154,115 +191,6 @@ fn join<'a>(list: &Val<'a>, rest: &[Val<'a>]) -> Outcome<'a> {
         return Err(error("result of join is too large"));
     }
     Ok(Val::text(texts.join(by)))
-}
-
-/// `"%d of %s".format([1, "x"])`.
-fn format<'a>(text: &str, list: &Val<'a>) -> Outcome<'a> {
-    let Some(items) = list.items() else { return Err(super::calls::no_overload()) };
-    let items = items?;
-    let mut args = items.iter();
-    let mut out = String::new();
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        let mut verb = chars.next().ok_or_else(|| error("unexpected end of string"))?;
-        if verb == '%' {
-            out.push('%');
-            continue;
-        }
-        let mut precision = None;
-        if verb == '.' {
-            let digits = chars.clone().take_while(char::is_ascii_digit).collect::<String>();
-            for _ in digits.chars() {
-                chars.next();
-            }
-            precision = digits.parse::<usize>().ok().filter(|places| *places <= 64);
-            verb = chars.next().ok_or_else(|| error("unexpected end of string"))?;
-        }
-        let value = args.next().ok_or_else(|| error("index out of range: not enough arguments"))?;
-        out.push_str(&verb_text(verb, precision, value)?);
-        if out.len() > RESULT_MAX {
-            return Err(error("result of format is too large"));
-        }
-    }
-    Ok(Val::text(out))
-}
-
-fn verb_text(verb: char, precision: Option<usize>, value: &Val<'_>) -> Result<String, Stop> {
-    let places = precision.unwrap_or(6);
-    Ok(match (verb, value) {
-        ('s', value) => plain(value)?,
-        ('d', Val::Int(value)) => value.to_string(),
-        ('d', Val::Uint(value)) => value.to_string(),
-        ('f', Val::Double(value)) => format!("{value:.places$}"),
-        ('e', Val::Double(value)) => {
-            let text = format!("{value:.places$e}");
-            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-            format!("{digits}e{sign}{exponent:0>2}")
-        }
-        ('b', Val::Int(value)) => format!("{}{:b}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
-        ('b', Val::Bool(value)) => u8::from(*value).to_string(),
-        ('o', Val::Int(value)) => format!("{}{:o}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
-        ('x', Val::Int(value)) => format!("{}{:x}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
-        ('X', Val::Int(value)) => format!("{}{:X}", if *value < 0 { "-" } else { "" }, value.unsigned_abs()),
-        ('x', Val::Text(text)) => hex(text),
-        ('X', Val::Text(text)) => hex(text).to_uppercase(),
-        (verb, _) if "dfebxXo".contains(verb) => return Err(error("could not convert argument to format clause")),
-        (verb, _) => return Err(error(format!("unrecognized formatting clause \"{verb}\""))),
-    })
-}
-
-fn hex(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
-}
-
-/// Inside of a list or map, strings are quoted.
-fn inside(value: &Val<'_>) -> Result<String, Stop> {
-    match value {
-        Val::Text(text) => Ok(format!("{text:?}")),
-        other => plain(other),
-    }
-}
-
-fn plain(value: &Val<'_>) -> Result<String, Stop> {
-    let list = |items: Vec<Val<'_>>| {
-        let parts = items.iter().map(inside).collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, Stop>(format!("[{}]", parts.join(", ")))
-    };
-    Ok(match value {
-        Val::Text(text) => text.to_string(),
-        Val::Null => "null".to_owned(),
-        Val::Bool(value) => value.to_string(),
-        Val::Int(value) => value.to_string(),
-        Val::Uint(value) => value.to_string(),
-        Val::Double(value) => go_float(*value),
-        Val::Timestamp(time) => time.to_string(),
-        Val::Duration(_) | Val::Bytes(_) | Val::Type(_) => {
-            return Err(error(
-                "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
-            ));
-        }
-        Val::List(_) | Val::Items(..) => list(value.items().unwrap_or_else(|| Ok(Vec::new()))?)?,
-        Val::Map(_) | Val::Fields(..) => {
-            let mut parts = Vec::new();
-            for key in value.keys().unwrap_or_default() {
-                let entry = value.entry(&key).unwrap_or(Ok(Val::Null))?;
-                parts.push(format!("{}: {}", inside(&key)?, inside(&entry)?));
-            }
-            parts.sort();
-            format!("{{{}}}", parts.join(", "))
-        }
-        other => return Err(error(format!("string clause cannot be used on {}", other.type_name()))),
-    })
 }
 
 const FORMATS: [&str; 13] = [

@@ -54,8 +54,21 @@ impl fmt::Display for Ty {
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
             Self::Object(_) => f.write_str("object"),
-            Self::Opaque(name) => f.write_str(name),
+            Self::Opaque(name) => f.write_str(opaque_name(name)),
         }
+    }
+}
+
+/// The full name of a library's type.
+fn opaque_name(short: &'static str) -> &'static str {
+    match short {
+        "quantity" => "kubernetes.Quantity",
+        "url" => "kubernetes.URL",
+        "ip" => "net.IP",
+        "cidr" => "net.CIDR",
+        "format" => "kubernetes.NamedFormat",
+        "semver" => "kubernetes.Semver",
+        other => other,
     }
 }
 
@@ -96,11 +109,16 @@ fn is_anything(schema: &Schema) -> bool {
 
 /// The type of a field of an object, by its escaped name.
 pub(super) fn field(schema: &Schema, escaped: &str) -> Option<Ty> {
+    of_schema(&child(schema, escaped)?)
+}
+
+/// The schema of a field of an object, by its escaped name, as rules see it.
+pub(super) fn child(schema: &Schema, escaped: &str) -> Option<Arc<Schema>> {
     if schema.embedded_resource && META_FIELDS.contains(&escaped) {
-        return Some(if escaped == "metadata" { Ty::Object(Arc::clone(&META)) } else { Ty::Text });
+        return Some(if escaped == "metadata" { Arc::clone(&META) } else { builtin::plain_string() });
     }
     let name = unescape(escaped)?;
-    of_schema(&schema.properties.get(&name)?.get())
+    Some(schema.properties.get(&name)?.get())
 }
 
 const RESERVED: [&str; 21] = [

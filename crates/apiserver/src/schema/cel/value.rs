@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::network::{Cidr, Url};
+use super::semver::Semver;
 use crate::quantity::Quantity;
 use crate::schema::formats;
 use crate::schema::node::{Link, ListType, Schema, Type};
@@ -39,6 +40,7 @@ pub(super) enum Val<'a> {
     Ip(IpAddr),
     Cidr(Cidr),
     Url(Rc<Url>),
+    Semver(Rc<Semver>),
     Format(&'static str),
 }
 
@@ -129,6 +131,7 @@ impl<'a> Val<'a> {
             Self::Ip(_) => "net.IP",
             Self::Cidr(_) => "net.CIDR",
             Self::Url(_) => "kubernetes.URL",
+            Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
         }
     }
@@ -197,6 +200,7 @@ impl<'a> Val<'a> {
             (Self::Ip(a), Self::Ip(b)) => a == b,
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
             (Self::Url(a), Self::Url(b)) => a.text == b.text,
+            (Self::Semver(a), Self::Semver(b)) => a.same(b),
             (Self::Format(a), Self::Format(b)) => a == b,
             (Self::List(_) | Self::Items(..), Self::List(_) | Self::Items(..)) => lists_equal(self, other),
             (Self::Map(_) | Self::Fields(..), Self::Map(_) | Self::Fields(..)) => maps_equal(self, other),
