@@ -61,6 +61,13 @@ macro_rules! field {
     };
 }
 
+/// A field that Consul decodes through a type without name around the real one.
+macro_rules! inner {
+    ($key:literal, $kind:expr) => {
+        Field { key: $key, label: concat!("Alias.", $key), kind: $kind }
+    };
+}
+
 const TEXT: Kind = Kind::Text("string");
 const STRINGS: Kind = Kind::Texts { list: "[]string", item: "string" };
 
@@ -92,45 +99,45 @@ const TEMPLATE: Shape = shape(
 
 const TOKEN: Shape = shape(
     "structs.ACLToken",
-    "ACLToken",
+    "",
     &[
-        field!("ID", TEXT),
-        field!("AccessorID", TEXT),
-        field!("SecretID", TEXT),
-        field!("Description", TEXT),
-        field!("Policies", Kind::Many { list: "[]structs.ACLTokenPolicyLink", shape: &POLICY_LINK }),
-        field!("Roles", Kind::Many { list: "[]structs.ACLTokenRoleLink", shape: &ROLE_LINK }),
-        field!("ServiceIdentities", Kind::Many { list: "structs.ACLServiceIdentities", shape: &SERVICE_IDENTITY }),
-        field!("NodeIdentities", Kind::Many { list: "structs.ACLNodeIdentities", shape: &NODE_IDENTITY }),
-        field!("TemplatedPolicies", Kind::Many { list: "structs.ACLTemplatedPolicies", shape: &TEMPLATE }),
-        field!("Rules", TEXT),
-        field!("Local", Kind::Bool),
-        field!("AuthMethod", TEXT),
-        field!("ExpirationTime", Kind::Any),
-        field!("ExpirationTTL", Kind::Any),
-        field!("CreateTime", Kind::Any),
-        field!("Hash", Kind::Bytes),
-        field!("Namespace", TEXT),
-        field!("Partition", TEXT),
-        field!("CreateIndex", Kind::Uint),
-        field!("ModifyIndex", Kind::Uint),
+        inner!("ID", TEXT),
+        inner!("AccessorID", TEXT),
+        inner!("SecretID", TEXT),
+        inner!("Description", TEXT),
+        inner!("Policies", Kind::Many { list: "[]structs.ACLTokenPolicyLink", shape: &POLICY_LINK }),
+        inner!("Roles", Kind::Many { list: "[]structs.ACLTokenRoleLink", shape: &ROLE_LINK }),
+        inner!("ServiceIdentities", Kind::Many { list: "structs.ACLServiceIdentities", shape: &SERVICE_IDENTITY }),
+        inner!("NodeIdentities", Kind::Many { list: "structs.ACLNodeIdentities", shape: &NODE_IDENTITY }),
+        inner!("TemplatedPolicies", Kind::Many { list: "structs.ACLTemplatedPolicies", shape: &TEMPLATE }),
+        inner!("Rules", TEXT),
+        inner!("Local", Kind::Bool),
+        inner!("AuthMethod", TEXT),
+        inner!("ExpirationTime", Kind::Any),
+        inner!("ExpirationTTL", Kind::Any),
+        inner!("CreateTime", Kind::Any),
+        inner!("Hash", Kind::Bytes),
+        inner!("Namespace", TEXT),
+        inner!("Partition", TEXT),
+        inner!("CreateIndex", Kind::Uint),
+        inner!("ModifyIndex", Kind::Uint),
     ],
 );
 
 const POLICY: Shape = shape(
     "structs.ACLPolicy",
-    "ACLPolicy",
+    "",
     &[
-        field!("ID", TEXT),
-        field!("Name", TEXT),
-        field!("Description", TEXT),
-        field!("Rules", TEXT),
-        field!("Datacenters", STRINGS),
-        field!("Hash", Kind::Bytes),
-        field!("Namespace", TEXT),
-        field!("Partition", TEXT),
-        field!("CreateIndex", Kind::Uint),
-        field!("ModifyIndex", Kind::Uint),
+        inner!("ID", TEXT),
+        inner!("Name", TEXT),
+        inner!("Description", TEXT),
+        inner!("Rules", TEXT),
+        inner!("Datacenters", STRINGS),
+        inner!("Hash", Kind::Bytes),
+        inner!("Namespace", TEXT),
+        inner!("Partition", TEXT),
+        inner!("CreateIndex", Kind::Uint),
+        inner!("ModifyIndex", Kind::Uint),
     ],
 );
 

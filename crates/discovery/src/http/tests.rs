@@ -109,7 +109,7 @@ async fn a_client_that_asks_too_much_is_told_when_to_come_again() {
     let rate = Some(Rate { per_second: 1, burst: 3 });
     let one = "GET /echo/quick HTTP/1.1\r\nhost: localhost\r\n";
     let ask = async |rate, token: &dyn Fn(usize) -> String| {
-        let requests: String = (0..5).map(|number| format!("{one}{}\r\n", token(number))).collect();
+        let requests = (0..5).map(|number| [one, &token(number), "\r\n"].concat()).collect::<String>();
         let requests = format!("{requests}GET /nowhere HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         exchange(Limits { rate, ..Limits::default() }, requests.as_bytes()).await
     };

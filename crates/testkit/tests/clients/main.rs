@@ -2,6 +2,7 @@
 //! is what Consul does.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
+mod access;
 mod dig;
 mod prometheus;
 

@@ -111,16 +111,21 @@ async fn identities_and_the_token_of_those_without_one() {
     assert_eq!(found[0]["ServicePort"], 1);
 }
 
+const ABSENT: &str = "11111111-0000-4000-8000-000000000009";
+
+type Refused<'a> = ((&'static str, Value), u16, &'a str);
+
+async fn refuses(server: &Server, table: Vec<Refused<'_>>) {
+    for ((line, body), status, text) in table {
+        assert_eq!(root(server, line, body.clone()).await, (status, json!(text)), "{line} {body}");
+    }
+}
+
 #[tokio::test]
-async fn what_consul_refuses_is_refused_in_its_words() {
-    let server = closed().await;
-    let weak = root(&server, "PUT /v1/acl/token", json!({})).await.1;
-    let (weak, known) = (weak["SecretID"].as_str().unwrap(), weak["AccessorID"].as_str().unwrap());
-    let absent = "11111111-0000-4000-8000-000000000009";
-    let policy = |body: Value| ("PUT /v1/acl/policy".to_owned(), body);
-    let token = |body: Value| ("PUT /v1/acl/token".to_owned(), body);
-    let bare = |line: &str| (line.to_owned(), Value::Null);
-    let table: Vec<((String, Value), u16, &str)> = vec![
+async fn what_consul_refuses_of_policies_is_refused_in_its_words() {
+    let policy = |body: Value| ("PUT /v1/acl/policy", body);
+    let bare = |line: &'static str| (line, Value::Null);
+    let table = vec![
         (
             policy(json!({"Name": "bad name"})),
             500,
@@ -128,7 +133,7 @@ async fn what_consul_refuses_is_refused_in_its_words() {
         ),
         (policy(json!({"Rules": ""})), 500, "Invalid Policy: no Name is set"),
         (policy(json!({"Foo": 1})), 400, "Policy decoding failed: json: unknown field \"Foo\""),
-        (policy(json!({"ID": absent, "Name": "x"})), 400, "Cannot specify the ID when creating a new policy"),
+        (policy(json!({"ID": ABSENT, "Name": "x"})), 400, "Cannot specify the ID when creating a new policy"),
         (policy(json!({"Name": "x", "Rules": "operator = \"x\""})), 500, "Invalid operator policy: \"x\""),
         (
             policy(json!({"Name": "global-management"})),
@@ -144,13 +149,24 @@ async fn what_consul_refuses_is_refused_in_its_words() {
             "Delete operation not permitted on the builtin global-management policy",
         ),
         (bare("DELETE /v1/acl/policy/11111111-0000-4000-8000-000000000009"), 404, "Cannot find policy to delete"),
+    ];
+    refuses(&closed().await, table).await;
+}
+
+#[tokio::test]
+async fn what_consul_refuses_of_tokens_is_refused_in_its_words() {
+    let server = closed().await;
+    let known = root(&server, "PUT /v1/acl/token", json!({})).await.1["AccessorID"].as_str().unwrap().to_owned();
+    let token = |body: Value| ("PUT /v1/acl/token", body);
+    let bare = |line: &'static str| (line, Value::Null);
+    let table = vec![
         (token(Value::Null), 400, "Token decoding failed: EOF"),
         (token(json!({"SecretID": "abc"})), 500, "Invalid Token: SecretID - not a valid UUID"),
         (token(json!({"SecretID": ROOT})), 500, "Invalid Token: SecretID is already in use"),
         (token(json!({"AccessorID": known})), 500, "Invalid Token: AccessorID is already in use"),
         (token(json!({"Policies": [{"Name": "nope"}]})), 500, "No such ACL policy with name \"nope\""),
         (
-            token(json!({"Roles": [{"ID": absent}]})),
+            token(json!({"Roles": [{"ID": ABSENT}]})),
             500,
             "No such ACL role with ID \"11111111-0000-4000-8000-000000000009\"",
         ),
@@ -179,14 +195,19 @@ async fn what_consul_refuses_is_refused_in_its_words() {
         (bare("DELETE /v1/acl/token/11111111-0000-4000-8000-000000000009"), 404, "Cannot find token to delete"),
         (bare("GET /v1/acl/list"), 404, "Invalid URL path: not a recognized HTTP API endpoint\n"),
     ];
-    for ((line, body), status, text) in table {
-        assert_eq!(root(&server, &line, body.clone()).await, (status, json!(text)), "{line} {body}");
-    }
-    let changed = root(&server, &format!("PUT /v1/acl/token/{known}"), json!({"SecretID": absent})).await;
+    refuses(&server, table).await;
+    let changed = root(&server, &format!("PUT /v1/acl/token/{known}"), json!({"SecretID": ABSENT})).await;
     assert_eq!(changed, (500, json!("Changing a token's SecretID is not permitted")));
     let own = root(&server, "GET /v1/acl/token/self", Value::Null).await.1["AccessorID"].as_str().unwrap().to_owned();
     let gone = root(&server, &format!("DELETE /v1/acl/token/{own}"), Value::Null).await;
     assert_eq!(gone, (500, json!("Deletion of the request's authorization token is not permitted")));
+}
+
+#[tokio::test]
+async fn a_token_without_the_right_to_rule_rules_nothing() {
+    let server = closed().await;
+    let weak = root(&server, "PUT /v1/acl/token", json!({})).await.1;
+    let (weak, known) = (weak["SecretID"].as_str().unwrap(), weak["AccessorID"].as_str().unwrap());
     for (line, body) in [
         ("GET /v1/acl/tokens", Value::Null),
         ("GET /v1/acl/policies", Value::Null),

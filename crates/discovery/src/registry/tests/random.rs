@@ -132,15 +132,15 @@ fn step(dice: Dice) -> Step {
         },
         18 => match dice[1] % 3 {
             0 => Command::Fire(UserEvent { id: dice[2].to_string(), name: "e".to_owned(), ..UserEvent::default() }),
-            1 if dice[2] % 2 == 0 => Command::DeleteToken(ANONYMOUS.to_owned()),
+            1 if dice[2].is_multiple_of(2) => Command::DeleteToken(ANONYMOUS.to_owned()),
             1 => Command::DeleteRuleSet("set".to_owned()),
-            _ if dice[2] % 4 == 0 => {
+            _ if dice[2].is_multiple_of(4) => {
                 Command::PutRuleSet(RuleSet { id: "set".to_owned(), name: dice[3].to_string(), ..RuleSet::default() })
             }
             _ => Command::PutToken(Token {
                 accessor: ANONYMOUS.to_owned(),
                 description: dice[2].to_string(),
-                rule_sets: vec![if dice[2] % 3 == 0 { "set" } else { MANAGEMENT }.to_owned()],
+                rule_sets: vec![if dice[2].is_multiple_of(3) { "set" } else { MANAGEMENT }.to_owned()],
                 ..Token::default()
             }),
         },
