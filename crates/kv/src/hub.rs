@@ -43,6 +43,18 @@ pub(crate) struct Subscriber {
     pub(crate) wake: Notify,
 }
 
+/// Watchers that have something to take and do not know yet.
+#[must_use = "they wait until they are woken"]
+#[derive(Default)]
+pub(crate) struct Touched(Vec<Arc<Subscriber>>);
+
+impl Touched {
+    /// Tells them.
+    pub(crate) fn wake(self) {
+        self.0.iter().for_each(|subscriber| subscriber.wake.notify_one());
+    }
+}
+
 /// What a watcher finds in its queue.
 pub(crate) enum Taken {
     Batch(Arc<Batch>),
@@ -135,8 +147,10 @@ impl Hub {
         }
     }
 
-    /// Hands out the events of all revisions after the last publication up to `revision`.
-    pub(crate) fn publish(&self, revision: Revision, events: &[Arc<Event>]) {
+    /// Hands out the events of all revisions after the last publication up to `revision`. Who got some is woken by the
+    /// caller, who may have more urgent things to do: whoever wrote should not wait until all who watch are told.
+    pub(crate) fn publish(&self, revision: Revision, events: &[Arc<Event>]) -> Touched {
+        let mut woken = Vec::new();
         let mut groups = self.groups.lock();
         let Groups { by_prefix, lengths, .. } = &mut *groups;
         let mut touched: Vec<Bytes> = Vec::new();
@@ -155,17 +169,21 @@ impl Hub {
             let bytes = events.iter().map(|event| event_bytes(event)).sum();
             let batch = Arc::new(Batch { revision, events, bytes });
             for subscriber in group.subscribers.values() {
-                self.push(subscriber, &batch);
+                if self.push(subscriber, &batch) {
+                    woken.push(Arc::clone(subscriber));
+                }
             }
         }
         // Only after the queues are filled: progress must not run ahead of events.
         self.published.store(revision, Ordering::Release);
+        Touched(woken)
     }
 
-    fn push(&self, subscriber: &Subscriber, batch: &Arc<Batch>) {
+    /// Queues a batch; whether the watcher has to look.
+    fn push(&self, subscriber: &Subscriber, batch: &Arc<Batch>) -> bool {
         let mut queue = subscriber.queue.lock();
         if !queue.live {
-            return;
+            return false;
         }
         let events = queue.events + batch.events.len();
         let bytes = queue.bytes + batch.bytes;
@@ -178,8 +196,7 @@ impl Hub {
             self.metrics.lagging.inc();
             self.metrics.overflows.inc();
         }
-        drop(queue);
-        subscriber.wake.notify_one();
+        true
     }
 
     /// Takes what waits for a watcher.
@@ -250,7 +267,7 @@ mod tests {
         let hub = hub();
         let prefixes = ["", "a", "a/b", "a/c", "b", "a/b/c/d"];
         let subscribers = prefixes.map(|prefix| hub.subscribe(Bytes::from_static(prefix.as_bytes()), 0));
-        hub.publish(2, &[event("a/b/c", 1), event("a", 2)]);
+        hub.publish(2, &[event("a/b/c", 1), event("a", 2)]).wake();
         let expected = ["2 a/b/c a", "2 a/b/c a", "2 a/b/c", "idle 2", "idle 2", "idle 2"];
         for (subscriber, expected) in subscribers.iter().zip(expected) {
             assert_eq!(taken(&hub, subscriber), expected);
@@ -266,7 +283,7 @@ mod tests {
     fn watchers_of_a_prefix_share_one_batch() {
         let hub = hub();
         let [first, second] = [(); 2].map(|()| hub.subscribe(Bytes::from_static(b"a"), 0));
-        hub.publish(1, &[event("a", 1)]);
+        hub.publish(1, &[event("a", 1)]).wake();
         let (Taken::Batch(first), Taken::Batch(second)) = (hub.take(&first), hub.take(&second)) else {
             panic!("both have a batch")
         };
@@ -277,12 +294,12 @@ mod tests {
     fn a_full_queue_is_given_up_until_the_watcher_goes_live_again() {
         let hub = hub();
         let subscriber = hub.subscribe(Bytes::new(), 0);
-        hub.publish(3, &[event("a", 1), event("a", 2), event("a", 3)]);
-        hub.publish(4, &[event("a", 4)]);
-        hub.publish(5, &[event("a", 5)]);
+        hub.publish(3, &[event("a", 1), event("a", 2), event("a", 3)]).wake();
+        hub.publish(4, &[event("a", 4)]).wake();
+        hub.publish(5, &[event("a", 5)]).wake();
         assert_eq!(taken(&hub, &subscriber), "lagging");
         assert_eq!(hub.go_live(&subscriber), 5);
-        hub.publish(6, &[event("a", 6)]);
+        hub.publish(6, &[event("a", 6)]).wake();
         assert_eq!(taken(&hub, &subscriber), "6 a");
         hub.end(&Error::Closed);
         assert_eq!(taken(&hub, &subscriber), "ended");

@@ -91,7 +91,7 @@ impl Shared {
         tables.numbers = numbers;
         let events = engine.take_events();
         if !events.is_empty() {
-            self.hub.publish(numbers.revision, &events);
+            self.hub.publish(numbers.revision, &events).wake();
         }
         self.metrics.revision.set(gauge(numbers.revision));
         self.metrics.compacted.set(gauge(numbers.compacted));

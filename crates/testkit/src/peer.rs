@@ -8,6 +8,7 @@ mod pki;
 mod process;
 mod thane;
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
@@ -86,10 +87,10 @@ impl Absence {
     ///
     /// # Panics
     /// When the peers are required.
-    #[expect(clippy::print_stderr, reason = "a skipped test must say why")]
     pub fn tell(self) {
         match self {
-            Self::Skip(why) => eprintln!("SKIPPED, nothing was tested: {why}"),
+            // Past the test harness, which would keep the words of a test that passes to itself.
+            Self::Skip(why) => drop(writeln!(std::io::stderr(), "SKIPPED, nothing was tested: {why}")),
             Self::Fail(why) => panic!("{why}"),
         }
     }

@@ -1,21 +1,15 @@
 //! Real peers start, answer, and leave nothing behind.
-#![expect(clippy::print_stderr, reason = "a skipped test must say why")]
 
 use std::path::Path;
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams};
-use thane_testkit::peer::{Absence, Guarded, KubeApiServer, PeerHome};
+use thane_testkit::peer::{Guarded, KubeApiServer, home_or_skip};
 
 #[tokio::test]
 async fn kubernetes_starts_answers_and_goes() {
-    let home = PeerHome::locate();
-    match home.require(KubeApiServer::programs()) {
-        Ok(()) => {}
-        Err(Absence::Skip(why)) => return eprintln!("SKIPPED: {why}"),
-        Err(Absence::Fail(why)) => panic!("{why}"),
-    }
+    let Some(home) = home_or_skip(KubeApiServer::programs()) else { return };
     let server = KubeApiServer::start(&home, false).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(server.client().await.unwrap(), "default");
     let metadata = ObjectMeta { name: Some("hello".to_owned()), ..ObjectMeta::default() };

@@ -15,6 +15,7 @@ use super::journal::Journal;
 use super::space::{Buffers, Changed, Tables, fault};
 use crate::engine::Engine;
 use crate::fault::Fault;
+use crate::hub::Touched;
 use crate::metrics::gauge;
 use crate::store::{Compaction, Error, LeaseId, LeaseStatus, Result, Revision, Txn, TxnOutcome};
 
@@ -213,8 +214,9 @@ impl Writer {
             self.answers.drain(..).for_each(|answer| answer.send(Some(&failure)));
             return Err(fault);
         }
-        self.publish();
+        let touched = self.publish();
         self.answers.drain(..).for_each(|answer| answer.send(None));
+        touched.wake();
         Ok(())
     }
 
@@ -271,16 +273,18 @@ impl Writer {
         Ok(())
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self) -> Touched {
         let numbers = self.engine.numbers();
         let events = self.engine.take_events();
+        let mut touched = Touched::default();
         if !events.is_empty() {
-            self.shared.hub.publish(numbers.revision, &events);
+            touched = self.shared.hub.publish(numbers.revision, &events);
             self.shared.metrics.revision.set(gauge(numbers.revision));
         }
         if self.shared.compacted.swap(numbers.compacted, Ordering::AcqRel) != numbers.compacted {
             self.shared.metrics.compacted.set(gauge(numbers.compacted));
         }
+        touched
     }
 
     /// Closes the file, ends the watches and tells everyone who still waits.
