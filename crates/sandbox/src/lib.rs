@@ -5,5 +5,7 @@
 //! that an embedded API with its pod runner and a cluster with kubelets are the same to all of it.
 
 pub mod claims;
+mod conditions;
 pub mod kinds;
 pub mod names;
+pub mod pods;
