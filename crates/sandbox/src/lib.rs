@@ -6,6 +6,7 @@
 
 pub mod claims;
 mod conditions;
+pub mod gateway;
 pub mod kinds;
 pub mod names;
 pub mod pods;
