@@ -1,4 +1,6 @@
-//! WarmPool and Sandbox, as upstream has them; their definitions are generated from these types.
+//! `WarmPool` and Sandbox, as upstream has them; their definitions are generated from these types.
+
+mod lenient;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +31,8 @@ pub struct WarmPoolSpec {
     #[schemars(range(min = 0))]
     pub max_replicas: Option<i32>,
     /// What each is made from.
+    #[serde(deserialize_with = "lenient::read")]
+    #[schemars(schema_with = "anything")]
     pub template: PodTemplateSpec,
     /// Programs that agents find in each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +49,7 @@ pub struct Tools {
     /// Images that have them under `/tools`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ToolsImage>,
-    /// ConfigMaps with their files.
+    /// `ConfigMaps` with their files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub config_maps: Vec<ToolsConfigMap>,
     /// Said here.
@@ -60,7 +64,7 @@ pub struct ToolsImage {
     pub image: String,
 }
 
-/// A ConfigMap with tools.
+/// A `ConfigMap` with tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolsConfigMap {
     /// Its name.
@@ -154,23 +158,24 @@ pub struct WarmPoolStatus {
     printcolumn = r#"{"name": "Pool", "type": "string", "jsonPath": ".spec.poolRef"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct SandboxSpec {
     /// The pool it comes from, in the same namespace.
     #[schemars(length(min = 1))]
     pub pool_ref: String,
     /// Whether one made by hand stays after its first execution.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_alive: Option<bool>,
     /// Bounds of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::read")]
+    #[schemars(schema_with = "anything")]
     pub resources: Option<ResourceRequirements>,
     /// Without a command or a stream for so long it goes; 0: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub idle_timeout_seconds: Option<i32>,
     /// After so long it goes; 0: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_lifetime_seconds: Option<i32>,
 }

@@ -5,5 +5,8 @@
 //! that an embedded API with its pod runner and a cluster with kubelets are the same to all of it.
 
 pub mod claims;
+mod conditions;
+pub mod gateway;
 pub mod kinds;
 pub mod names;
+pub mod pods;

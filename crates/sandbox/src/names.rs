@@ -20,6 +20,8 @@ pub const FINALIZER: &str = "arl.infra.io/sandbox-finalizer";
 pub const EXPERIMENT: &str = "arl.infra.io/experiment";
 /// The container of a pod that steps run in. On a node of ours it has no process of its own unless the pod names a command.
 pub const CONTAINER: &str = "thane.dev/sandbox-container";
+/// Which template a pod was made from.
+pub const TEMPLATE: &str = "thane.dev/template";
 /// Who made a sandbox and will claim a pod for it: a gateway. Others leave it alone for [`CLAIM_PATIENCE_SECONDS`].
 pub const CLAIMED_BY: &str = "thane.dev/claimed-by";
 /// After so long a sandbox that its gateway has not claimed a pod for is anybody's.

@@ -8,6 +8,7 @@ mod config;
 mod delete;
 mod discovery;
 mod doctor;
+mod gateway;
 mod get;
 mod hub;
 mod image;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Principal(hub::Hub),
     Agent(agent::Agent),
+    Gateway(gateway::Gateway),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
@@ -87,6 +89,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hub(command) => command.run(global, false),
         Command::Principal(command) => command.run(global, true),
         Command::Agent(command) => command.run(global),
+        Command::Gateway(command) => command.run(global),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Services(command) => block_on(global, command.run()),

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod discovery;
+pub(crate) mod gateway;
 pub(crate) mod hub;
 pub(crate) mod link;
 mod upstream;
@@ -21,6 +22,7 @@ use crate::cli::Global;
 use crate::failure::Failure;
 use crate::roles::words::{AgentWords, HubWords};
 use agent::AgentSettings;
+use gateway::GatewaySettings;
 use hub::HubSettings;
 
 /// Everything that can be configured.
@@ -37,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) hub: HubSettings,
     /// `thane agent`.
     pub(crate) agent: AgentSettings,
+    /// `thane gateway`.
+    pub(crate) gateway: GatewaySettings,
 }
 
 /// The `up` section.

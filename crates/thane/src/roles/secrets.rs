@@ -29,6 +29,8 @@ pub(crate) enum Wanted {
     Authorities,
     /// A key that signs tokens.
     SigningKey,
+    /// The keys of a gateway's clients.
+    ClientKeys,
 }
 
 /// Where something is kept.
@@ -59,6 +61,7 @@ impl Wanted {
         match self {
             Self::Identity => Ok(vec![needed("tls.crt")?, needed("tls.key")?]),
             Self::SigningKey => Ok(vec![needed("jwt.key")?]),
+            Self::ClientKeys => Ok(vec![needed("keys.json")?]),
             Self::Authorities => {
                 let found: Vec<String> =
                     ["tls.crt", "ca.crt"].into_iter().filter_map(text).collect::<Result<_, _>>()?;

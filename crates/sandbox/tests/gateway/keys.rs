@@ -1,0 +1,53 @@
+//! Who may do what.
+
+use http::Method;
+use serde_json::json;
+use thane_sandbox::gateway::{Access, Keys};
+
+use crate::bed::Bed;
+use crate::fake::hex;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_have_their_own_sessions_and_no_others() {
+    let keys = json!({"keys": [
+        {"name": "ann", "sha256": hex(b"a"), "sessionsMax": 1},
+        {"name": "bob", "sha256": hex(b"b"), "requestsPerSecond": 0.001, "burst": 3},
+        {"name": "root", "sha256": hex(b"r"), "role": "admin"},
+    ]});
+    let bed = Bed::with(Access::Keys(Keys::parse(keys.to_string().as_bytes()).unwrap())).await;
+    bed.pool("p", 3, true).await;
+    let ask = async |key: &str, method: Method, path: &str, body: &str| {
+        let bearer = format!("Bearer {key}");
+        bed.call(method, path, &[("authorization", &bearer)], body.to_owned()).await
+    };
+    let wanted = r#"{"poolRef": "p"}"#;
+    assert_eq!(bed.post("/v1/sessions", json!({"poolRef": "p"})).await.fault(), (401, "user".to_owned()));
+    assert_eq!(ask("x", Method::GET, "/v1/sessions", "").await.fault(), (401, "user".to_owned()));
+    let made = ask("a", Method::POST, "/v1/sessions", wanted).await.expect(201);
+    let path = format!("/v1/sessions/{}", made["id"].as_str().unwrap());
+    let crowded = ask("a", Method::POST, "/v1/sessions", wanted).await;
+    assert_eq!(crowded.fault(), (429, "user".to_owned()));
+    assert!(crowded.headers.contains_key("retry-after"));
+    assert_eq!(ask("b", Method::GET, &path, "").await.fault(), (404, "user".to_owned()));
+    assert_eq!(ask("b", Method::DELETE, &path, "").await.fault(), (404, "user".to_owned()));
+    assert_eq!(ask("b", Method::GET, "/v1/sessions", "").await.expect(200), json!([]));
+    assert_eq!(ask("b", Method::GET, "/v1/sessions", "").await.fault(), (429, "user".to_owned()));
+    assert_eq!(ask("a", Method::GET, &path, "").await.expect(200)["id"], made["id"]);
+    assert_eq!(ask("r", Method::GET, "/v1/sessions", "").await.expect(200)[0]["id"], made["id"]);
+    let pool = r#"{"name": "q", "image": "host"}"#;
+    assert_eq!(ask("a", Method::POST, "/v1/pools", pool).await.fault(), (403, "user".to_owned()));
+    ask("r", Method::POST, "/v1/pools", pool).await.expect(201);
+    assert_eq!(bed.get("/metrics").await.fault(), (401, "user".to_owned()));
+    assert_eq!(bed.get("/healthz").await.status, 200);
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_web_page_drives_a_gateway_without_keys() {
+    let bed = Bed::new().await;
+    for headers in [&[("host", "evil.example")][..], &[("origin", "http://evil.example")]] {
+        assert_eq!(bed.call(Method::GET, "/v1/sessions", headers, "").await.fault(), (403, "user".to_owned()));
+    }
+    assert_eq!(bed.call(Method::GET, "/v1/sessions", &[("host", "localhost")], "").await.status, 200);
+    bed.end().await;
+}
