@@ -94,28 +94,31 @@ async fn last_of_all(near: &str, agents: &[Arc<Agent>]) -> Result<(Duration, Dur
     let mut line = Line::open(near).await?;
     let mut times = Vec::new();
     for round in 1..=ROUNDS {
-        let seeing = agents.iter().map(|agent| {
-            let (agent, topic) = (Arc::clone(agent), topic.clone());
-            tokio::spawn(async move {
-                loop {
-                    let wake = agent.wake(&topic);
-                    let reading = agent.read(&topic, Consistency::Stale).await;
-                    if reading.is_ok_and(|reading| has(&reading.data.rows, round)) {
-                        return Instant::now();
-                    }
-                    wake.await;
-                }
-            })
-        });
-        let seeing: Vec<_> = seeing.collect();
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let asked = Instant::now();
+        let seeing = agents.iter().map(|agent| seen(agent, &topic, round));
+        let seeing = async { Ok(tokio::time::timeout(PATIENCE, futures::future::join_all(seeing)).await?) };
         let body = json!({"name": "beacon", "port": round}).to_string();
-        line.exchange(&request("PUT", "/v1/agent/service/register", &body)).await?;
-        let seen = tokio::time::timeout(PATIENCE, futures::future::try_join_all(seeing)).await??;
+        let changing = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let asked = Instant::now();
+            line.exchange(&request("PUT", "/v1/agent/service/register", &body)).await?;
+            anyhow::Ok(asked)
+        };
+        let (seen, asked) = tokio::try_join!(seeing, changing)?;
         times.extend(seen.into_iter().max().map(|last| last.saturating_duration_since(asked)));
     }
     Ok(percentiles(times))
+}
+
+/// When an agent holds the change.
+async fn seen(agent: &Agent, topic: &Topic, port: u16) -> Instant {
+    loop {
+        let wake = agent.wake(topic);
+        let reading = agent.read(topic, Consistency::Stale).await;
+        if reading.is_ok_and(|reading| has(&reading.data.rows, port)) {
+            return Instant::now();
+        }
+        wake.await;
+    }
 }
 
 fn has(rows: &[Row], port: u16) -> bool {

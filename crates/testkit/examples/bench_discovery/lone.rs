@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use thane_runtime::pki::store::{self, Paths};
 use thane_runtime::pki::{Authority, Request};
-use thane_runtime::{Clock, SystemClock};
+use thane_runtime::{Clock, SystemClock, Tasks};
 use thane_testkit::peer::{Guarded, Thane, free_ports};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -45,6 +45,7 @@ pub(crate) struct LoneAgent {
     /// Bytes between it and the hub, both ways.
     pub(crate) bytes: Arc<AtomicU64>,
     process: Guarded,
+    relay: Tasks,
     _folder: TempDir,
 }
 
@@ -55,14 +56,15 @@ impl LoneAgent {
         let identity = hub.authority.issue(&Request::agent(name), SystemClock::new().now(), DAY)?;
         store::save(&Paths::new(root, "agent"), &identity)?;
         let bytes = Arc::new(AtomicU64::new(0));
-        let proxy = proxy(hub.port, Arc::clone(&bytes)).await?;
+        let (tasks, _) = Tasks::root("relay");
+        let relay = relay(hub.port, Arc::clone(&bytes), tasks.clone()).await?;
         let [api, dns] = free_ports()?;
         let text = |path: PathBuf| path.display().to_string();
         let options = [
             ("discovery-data", text(root.join("data"))),
             ("node-name", name.to_owned()),
             ("server-address", "127.0.0.1".to_owned()),
-            ("server-port", proxy.to_string()),
+            ("server-port", relay.to_string()),
             ("root-ca-path", text(hub.folder.join("ca.crt"))),
             ("tls-client-cert", text(root.join("agent.crt"))),
             ("tls-client-key", text(root.join("agent.key"))),
@@ -80,7 +82,13 @@ impl LoneAgent {
             ensure!(Instant::now() < deadline, "{}", std::fs::read_to_string(&log).unwrap_or_default());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(Self { address, bytes, process, _folder: folder })
+        Ok(Self { address, bytes, process, relay: tasks, _folder: folder })
+    }
+
+    /// Ends it.
+    pub(crate) async fn stop(self) {
+        drop(self.process);
+        self.relay.shutdown(Duration::from_secs(5)).await;
     }
 
     pub(crate) fn processes(&self) -> Vec<u32> {
@@ -111,17 +119,23 @@ fn seconds(process: u32) -> Option<f64> {
     Some(f64::from(user + system) / TICKS)
 }
 
-/// Passes connections on to a port and counts their bytes.
-async fn proxy(to: u16, bytes: Arc<AtomicU64>) -> Result<u16> {
+/// Passes connections on to a port and counts their bytes; where.
+async fn relay(to: u16, bytes: Arc<AtomicU64>, tasks: Tasks) -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    tokio::spawn(async move {
-        while let Ok((near, _)) = listener.accept().await {
+    let group = tasks.clone();
+    tasks.spawn("accept", async move {
+        loop {
+            let accepted = tokio::select! {
+                () = group.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((near, _)) = accepted else { return };
             let Ok(far) = TcpStream::connect(("127.0.0.1", to)).await else { continue };
             let _ = (near.set_nodelay(true), far.set_nodelay(true));
             let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
-            tokio::spawn(pass(near_in, far_out, Arc::clone(&bytes)));
-            tokio::spawn(pass(far_in, near_out, Arc::clone(&bytes)));
+            group.spawn("out", pass(near_in, far_out, Arc::clone(&bytes)));
+            group.spawn("in", pass(far_in, near_out, Arc::clone(&bytes)));
         }
     });
     Ok(port)

@@ -41,16 +41,16 @@ async fn main() -> Result<()> {
     let far = LoneAgent::start(&program, &hub, "bench-far").await?;
     let ours = side::measure(&near, &far.address, &far.processes()).await?;
     println!("{}", table::beside(theirs.as_ref(), &ours));
-    drop(far);
+    far.stop().await;
 
     let agent = LoneAgent::start(&program, &hub, "bench-mix").await?;
     let mix = mix::run(&near, &agent, &thane).await?;
     println!("{}", table::lines("a mix of requests on one agent", &mix));
-    drop(agent);
+    agent.stop().await;
     let agent = LoneAgent::start(&program, &hub, "bench-large").await?;
     let large = mix::large(&near, &agent, &hub).await?;
     println!("{}", table::lines("10,000 instances, 1,000 services watched", &large));
-    drop(agent);
+    agent.stop().await;
     let crowd = crowd::run(&near, &hub, || resident_bytes(&thane.processes())).await?;
     println!("{}", table::lines("1,000 agents on one hub", &crowd));
     println!(

@@ -15,6 +15,7 @@ use crate::crowd;
 use crate::load::{Line, percentiles, request};
 use crate::lone::{Hub, LoneAgent};
 use crate::side::{ms, settle};
+use crate::table::real;
 
 const TIME: Duration = Duration::from_secs(30);
 /// Before that, so long, nearly everything is asked for for the first time.
@@ -55,14 +56,14 @@ pub(crate) async fn run(near: &str, agent: &LoneAgent, thane: &Thane) -> Result<
     let seconds = TIME.as_secs_f64();
     let figures = json!({
         "requests of clients": asked,
-        "requests of clients, per second": (asked as f64 / (WARM_UP + TIME).as_secs_f64()).round(),
+        "requests of clients, per second": (real(asked) / (WARM_UP + TIME).as_secs_f64()).round(),
         "answered, p50 ms": ms(p50),
         "answered, p99 ms": ms(p99),
         "requests to the hub": hub,
-        "requests saved, %": share(1.0 - hub / asked as f64),
+        "requests saved, %": share(1.0 - hub / real(asked)),
         "hits, %": share(hit),
         "bytes until warm": warm.0,
-        "bytes per second to and from the hub, warm": ((agent.bytes() - warm.1) as f64 / seconds).round(),
+        "bytes per second to and from the hub, warm": (real(agent.bytes() - warm.1) / seconds).round(),
         "processor, thousandths of a core, warm": ((agent.processor() - warm.2) / seconds * 1e3).round(),
         "memory, MB": resident_bytes(&agent.processes()) / 1_000_000,
     });
@@ -78,7 +79,8 @@ async fn client(address: String, seed: u64, until: Instant, asked: Arc<AtomicU64
     while Instant::now() < until {
         tokio::time::sleep(PAUSE.mul_f64(rng.random_range(0.5..1.5))).await;
         // Few services are asked for by most.
-        let service = ((rng.random::<f64>().powi(3)) * SERVICES as f64) as usize;
+        let rarest = rng.random_range(0..SERVICES);
+        let service = rng.random_range(0..=rarest);
         let key = rng.random_range(0..KEYS);
         let wanted = match rng.random_range(0..100) {
             0..85 => request("GET", &format!("/v1/health/service/mix-{service}?passing"), ""),
@@ -131,15 +133,15 @@ pub(crate) async fn large(near: &str, agent: &LoneAgent, hub: &Hub) -> Result<Ma
     let change = (agent.bytes() - before) / CHANGES;
     let (packed, plain) = crowd::compression(hub, SERVICES).await?;
     let figures = json!({
-        "memory before, MB": at_rest as f64 / 1e6,
-        "memory, MB": memory as f64 / 1e6,
+        "memory before, MB": real(at_rest) / 1e6,
+        "memory, MB": real(memory) / 1e6,
         "bytes to fetch all": fetched,
         "time to fetch all, ms": ms(took),
         "bytes per change": change,
-        "processor per change, ms": (agent.processor() - processor) * 1e3 / CHANGES as f64,
+        "processor per change, ms": (agent.processor() - processor) * 1e3 / real(CHANGES),
         "bytes to follow all at once": packed,
         "the same without compression": plain,
-        "saved by compression, %": share(1.0 - packed as f64 / plain as f64),
+        "saved by compression, %": share(1.0 - real(packed) / real(plain)),
     });
     figures.as_object().cloned().context("figures have names")
 }

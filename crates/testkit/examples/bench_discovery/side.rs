@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use thane_testkit::bench::resident_bytes;
 
 use crate::load::{self, Line, Load, percentiles, request};
+use crate::table::real;
 
 const TIME: Duration = Duration::from_secs(5);
 const TOGETHER: usize = 64;
@@ -81,7 +82,7 @@ pub(crate) async fn measure(near: &str, far: &str, processes: &[u32]) -> Result<
     side.time("registered to seen elsewhere, p99", p99);
     side.time("one change to the last of 1,000 watchers", fan_out(near, far).await?);
     side.load("registration answered, 1 connection", load::run(near, 1, TIME, register).await?);
-    side.put("memory".to_owned(), "MB", resident_bytes(processes) as f64 / 1e6, false);
+    side.put("memory".to_owned(), "MB", real(resident_bytes(processes)) / 1e6, false);
     Ok(side)
 }
 
