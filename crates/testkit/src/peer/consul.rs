@@ -34,6 +34,14 @@ impl Consul {
         Ok(consul)
     }
 
+    /// The same for a thousand clients at once, of which its defaults allow two hundred.
+    pub async fn start_roomy(home: &PeerHome, node: &str) -> Result<Self> {
+        let room = "limits { http_max_conns_per_client = 5000 }";
+        let consul = Self::launch(home, node, &["-hcl".to_owned(), room.to_owned()])?;
+        consul.until("GET /v1/health/node/", node, "", "serfHealth").await?;
+        Ok(consul)
+    }
+
     /// The same with access control: what no token allows is denied, but to this one.
     pub async fn start_closed(home: &PeerHome, node: &str, root: &str) -> Result<Self> {
         let control =

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
@@ -96,7 +96,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> 
             return Ok(());
         }
         if Instant::now() > deadline {
-            return last.map(|_| ()).and_then(|()| Err(anyhow::anyhow!("not so"))).with_context(|| what.to_owned());
+            return Err(last.err().unwrap_or_else(|| anyhow!("not so"))).with_context(|| what.to_owned());
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

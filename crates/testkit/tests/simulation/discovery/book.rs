@@ -53,9 +53,9 @@ impl<T: PartialEq + Clone> Belief<T> {
         self.unsure.pop();
     }
 
-    /// What it is, if that is certain.
-    pub(super) fn certain(&self) -> Option<Option<&T>> {
-        self.unsure.is_empty().then_some(self.last.as_ref())
+    /// Whether it is certain, and certainly something else.
+    pub(super) fn denies(&self, value: Option<&T>) -> bool {
+        self.unsure.is_empty() && self.last.as_ref() != value
     }
 
     pub(super) fn allows(&self, value: Option<&T>) -> bool {

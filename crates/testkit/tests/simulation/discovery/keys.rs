@@ -69,7 +69,7 @@ async fn put(agent: &Agent, book: &Book, key: &str, value: Option<u64>) {
     let Ok(reading) = agent.read(&Topic::Key(key.to_owned()), Consistency::Default).await else { return };
     let belief = book.keys.lock().get(key).cloned().unwrap_or_default();
     let seen = number(&reading.data, key);
-    if reading.freshness.connected && belief.certain().is_some_and(|certain| certain != seen.as_ref()) {
+    if reading.freshness.connected && belief.denies(seen.as_ref()) {
         book.complain(format!("{key} was written as {value:?}, and then read as {seen:?}"));
     }
 }
