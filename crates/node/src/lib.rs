@@ -6,6 +6,7 @@
 mod access;
 mod addresses;
 mod cgroups;
+mod changes;
 mod client;
 mod decide;
 mod egress;
