@@ -40,6 +40,8 @@ struct Verb {
 pub(crate) struct RequestMetrics {
     requests: Family<Outcome, Counter>,
     duration: Family<Verb, Histogram>,
+    /// Streams to ports of pods for which there was no room.
+    pub(crate) streams_refused: Counter,
 }
 
 impl Default for RequestMetrics {
@@ -47,6 +49,7 @@ impl Default for RequestMetrics {
         Self {
             requests: Family::default(),
             duration: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_1, 2.0, 16))),
+            streams_refused: Counter::default(),
         }
     }
 }
@@ -61,6 +64,8 @@ impl RequestMetrics {
             Unit::Seconds,
             self.duration.clone(),
         );
+        let help = "Streams to ports of pods for which there was no room";
+        registry.register("port_streams_refused", help, self.streams_refused.clone());
     }
 
     /// Counts an answer.

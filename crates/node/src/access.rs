@@ -3,7 +3,7 @@
 mod exec;
 mod logs;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -51,10 +51,17 @@ impl PodAccess for Node {
             let record = self.shared.pod(uid).read();
             let record = record.ok_or_else(|| AccessError::NotFound("the pod does not run here".to_owned()))?;
             let network = if record.host_network { PodNetwork::host() } else { PodNetwork::of(record.holder) };
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            match network.connect(address).await {
+            let to = |ip: IpAddr| network.connect(SocketAddr::new(ip, port));
+            let refused = match to(Ipv4Addr::LOCALHOST.into()).await {
+                Ok(stream) => return Ok(Box::new(stream) as BoxIo),
+                Err(error) => error,
+            };
+            // What listens on the other `localhost` alone is found as well; if neither does, the first tells why.
+            match to(Ipv6Addr::LOCALHOST.into()).await {
                 Ok(stream) => Ok(Box::new(stream) as BoxIo),
-                Err(error) => Err(AccessError::Refused(format!("dial port {port}: {error}"))),
+                Err(_) => Err(AccessError::Refused(format!(
+                    "failed to connect to localhost:{port} inside the pod: {refused}"
+                ))),
             }
         })
     }

@@ -5,6 +5,7 @@ mod config;
 mod copy;
 mod host;
 mod unpack;
+mod zstd;
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -6,6 +6,7 @@
 mod access;
 mod addresses;
 mod cgroups;
+mod changes;
 mod decide;
 mod egress;
 mod environment;

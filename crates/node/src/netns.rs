@@ -28,14 +28,14 @@ impl PodNetwork {
 
     /// Connects to an address as the pod's own processes would.
     pub(crate) async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        let stream = self.inside(socket).await?.connect(address).await?;
+        let stream = self.inside(socket_for(address)).await?.connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
 
     /// Listens on an address inside the pod.
     pub(crate) async fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
-        let socket = self.inside(socket).await?;
+        let socket = self.inside(socket_for(address)).await?;
         socket.set_reuseaddr(true)?;
         // Where it was made is where it listens, whoever asks.
         socket.bind(address)?;
@@ -56,6 +56,6 @@ impl PodNetwork {
     }
 }
 
-fn socket() -> io::Result<TcpSocket> {
-    TcpSocket::new_v4()
+fn socket_for(address: SocketAddr) -> fn() -> io::Result<TcpSocket> {
+    if address.is_ipv4() { TcpSocket::new_v4 } else { TcpSocket::new_v6 }
 }

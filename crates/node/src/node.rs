@@ -30,7 +30,7 @@ use crate::program::{Living, Program};
 use crate::record::PodDirectory;
 use crate::runner::Runner;
 use crate::shared::{Config, Shared};
-use crate::{files, host, images};
+use crate::{changes, files, host, images};
 
 /// Pods that have ended and wait to be noticed.
 const ENDED_MAX: usize = 64;
@@ -95,6 +95,7 @@ impl Node {
             images: Images::open(&config.images)?,
             layout: Layout::of_machine(),
             addresses,
+            changes: Arc::default(),
             memory: host::memory(),
             recorder: Recorder::new(client.clone(), reporter),
             metrics: Metrics::default(),
@@ -110,6 +111,9 @@ impl Node {
             // Pods end before this does; what then is left of the groups is the top.
             crate::runner::stop::remove_groups(top.layout.directories(&[&top.group])).await;
         });
+        for watching in changes::watches(&shared, tasks) {
+            tasks.spawn("changes", watching);
+        }
         tasks.spawn("claims", claims::bind(Arc::clone(&shared), tasks.clone()));
         let following = Following::new(Arc::clone(&shared), tasks.child("pods"));
         tasks.spawn_essential("pods", following.run(tasks.clone()));

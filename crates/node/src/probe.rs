@@ -1,17 +1,20 @@
 //! Probes: whether a container has started, lives, and is ready.
 
+mod grpc;
+mod http;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, ExecAction, HTTPGetAction, Probe};
+use k8s_openapi::api::core::v1::{Container, ExecAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use thane_executor::client::Executor;
 use thane_executor::message::Spawn;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use crate::netns::PodNetwork;
-use thane_executor::client::Executor;
+pub(crate) use http::get;
 
 const OUTPUT_MAX: usize = 10 * 1024;
 
@@ -159,8 +162,10 @@ async fn once(subject: &Subject, probe: &Probe) -> Result<(), String> {
         } else if let Some(action) = &probe.tcp_socket {
             let address = address(subject, action.host.as_deref(), &action.port)?;
             subject.network.connect(address).await.map(|_| ()).map_err(|error| format!("dial {address}: {error}"))
+        } else if let Some(action) = &probe.grpc {
+            grpc::check(subject, action).await
         } else {
-            Err("probes of this kind are not supported".to_owned())
+            Err("the probe does not say what to ask".to_owned())
         }
     };
     match tokio::time::timeout(limit, attempt).await {
@@ -199,51 +204,6 @@ fn address(subject: &Subject, host: Option<&str>, port: &IntOrString) -> Result<
     Ok(SocketAddr::new(ip, number))
 }
 
-/// Asks an HTTP server in the pod; 200 to 399 is good.
-pub(crate) async fn get(subject: &Subject, action: &HTTPGetAction) -> Result<(), String> {
-    if action.scheme.as_deref() == Some("HTTPS") {
-        return Err("probes by HTTPS are not supported".to_owned());
-    }
-    let address = address(subject, action.host.as_deref(), &action.port)?;
-    let path = action.path.as_deref().unwrap_or("/");
-    let mut request = format!("GET {path} HTTP/1.1\r\n");
-    let own = action.http_headers.iter().flatten();
-    let mut headers: Vec<(&str, &str)> = own.map(|header| (header.name.as_str(), header.value.as_str())).collect();
-    let host = address.to_string();
-    for (name, value) in [("Host", host.as_str()), ("User-Agent", "kube-probe/1.34"), ("Connection", "close")] {
-        if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            headers.push((name, value));
-        }
-    }
-    if path.contains(['\r', '\n', ' '])
-        || headers.iter().any(|(name, value)| name.contains(['\r', '\n']) || value.contains(['\r', '\n']))
-    {
-        return Err("the path or a header holds the end of a line".to_owned());
-    }
-    for (name, value) in headers {
-        request.extend([name, ": ", value, "\r\n"]);
-    }
-    request.push_str("\r\n");
-    let exchange = async {
-        let mut stream = subject.network.connect(address).await?;
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.take(64).read_to_end(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = exchange.await.map_err(|error| format!("Get \"http://{address}{path}\": {error}"))?;
-    match status(&answer) {
-        Some(code) if (200..400).contains(&code) => Ok(()),
-        Some(code) => Err(format!("HTTP probe failed with statuscode: {code}")),
-        None => Err("the answer is not HTTP".to_owned()),
-    }
-}
-
-fn status(answer: &[u8]) -> Option<u16> {
-    let text = std::str::from_utf8(answer.get(..12)?).ok()?;
-    text.strip_prefix("HTTP/1.")?.get(2..)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,17 +215,5 @@ mod tests {
         let results = [true, true, false, false, true, false, false, false, true].map(|result| tally.count(result));
         let expected = [None, Some(true), None, None, None, None, None, Some(false), None];
         assert_eq!(results, expected);
-    }
-
-    #[test]
-    fn answers_are_read() {
-        for (answer, expected) in [
-            (&b"HTTP/1.1 204 No Content\r\n"[..], Some(204)),
-            (b"HTTP/1.0 500 Oh", Some(500)),
-            (b"HTTP/1.1 xyz", None),
-            (b"ssh", None),
-        ] {
-            assert_eq!(status(answer), expected);
-        }
     }
 }

@@ -7,6 +7,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 
+use crate::changes::Object;
 use crate::environment::{Lookup, Whereabouts};
 use crate::pod::PodExt;
 use crate::volumes::{self, Entry, Needs};
@@ -121,6 +122,22 @@ async fn token(client: &Client, pod: &Pod, audience: Option<&str>, seconds: i64)
         .map_err(|error| format!("ask for a token of {account:?}: {error}"))?;
     let token = answer["status"]["token"].as_str().map(str::to_owned);
     token.ok_or_else(|| format!("the answer has no token of {account:?}"))
+}
+
+/// The objects that the files of a pod's volumes are made from.
+pub(crate) fn objects(pod: &Pod, whereabouts: &Whereabouts) -> Result<BTreeSet<Object>, String> {
+    let namespace = PodExt::namespace(pod);
+    let mut objects = BTreeSet::new();
+    for volume in pod.spec().iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+        for need in volumes::needs(pod, volume, whereabouts)? {
+            match need {
+                Needs::ConfigMap(keys) => drop(objects.insert(Object::config_map(namespace, &keys.name))),
+                Needs::Secret(keys) => drop(objects.insert(Object::secret(namespace, &keys.name))),
+                Needs::File(_) | Needs::Token { .. } => {}
+            }
+        }
+    }
+    Ok(objects)
 }
 
 /// Writes all files of a pod's volumes; after how many seconds it has to be done again.

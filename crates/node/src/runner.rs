@@ -17,6 +17,7 @@ use serde_json::json;
 use thane_runtime::Tasks;
 use tokio::sync::{mpsc, watch};
 
+use crate::changes::Interest;
 use crate::decide::{self, Action, Verdict, decide};
 use crate::pod::PodExt;
 use crate::probe::Finding;
@@ -57,6 +58,8 @@ pub(crate) struct Runner {
     released: bool,
     published: Option<PodStatus>,
     renew_at: Option<Timestamp>,
+    /// In the objects its volumes are made from.
+    interest: Option<Interest>,
     news: mpsc::Sender<News>,
     inbox: mpsc::Receiver<News>,
     tasks: Tasks,
@@ -91,6 +94,7 @@ impl Runner {
             released: false,
             published: None,
             renew_at: None,
+            interest: None,
             news,
             inbox,
             tasks,
@@ -213,8 +217,18 @@ impl Runner {
                 None => std::future::pending().await,
             }
         };
+        let changed = async {
+            match &self.interest {
+                Some(interest) => interest.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = stopping.cancelled() => Next::Stopping,
+            () = changed => {
+                self.renew_now();
+                Next::Again
+            }
             changed = pods.changed() => match changed {
                 Ok(()) => self.refresh(pods),
                 Err(_) => Next::Stopping,
@@ -233,7 +247,13 @@ impl Runner {
     fn refresh(&mut self, pods: &mut watch::Receiver<Option<Arc<Pod>>>) -> Next {
         match &*pods.borrow_and_update() {
             Some(pod) => {
+                let told = |pod: &Pod| (pod.metadata.labels.clone(), pod.metadata.annotations.clone());
+                let told_before = told(&self.pod);
                 self.pod = Arc::clone(pod);
+                if told(pod) != told_before {
+                    // Files may tell the pod about itself.
+                    self.renew_now();
+                }
                 Next::Again
             }
             None => Next::Gone,

@@ -12,6 +12,7 @@ use thane_runtime::SharedClock;
 
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
+use crate::changes::Changes;
 use crate::images::{Host, Images};
 use crate::metrics::Metrics;
 use crate::program::Program;
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) images: Images,
     pub(crate) host: Host,
     pub(crate) addresses: Arc<Addresses>,
+    /// Of objects that volumes are made from.
+    pub(crate) changes: Arc<Changes>,
     pub(crate) memory: u64,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,

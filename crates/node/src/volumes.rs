@@ -1,5 +1,6 @@
 //! Volumes: directories on the machine that containers get to see.
 
+mod atomic;
 mod content;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use thane_executor::plan::{Mount, Source};
 use crate::environment::expand;
 use crate::pod::PodExt;
 use crate::quantity;
-pub(crate) use content::{Entry, Keys, Needs, needs, write};
+pub(crate) use atomic::write;
+pub(crate) use content::{Entry, Keys, Needs, needs};
 
 /// Where a volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod reload;
 mod server;
 #[cfg(test)]
 mod tests;
+mod unverified;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use rustls::crypto::CryptoProvider;
 pub use client::{ClientFiles, ClientOptions, ClientTls};
 pub use reload::{Contents, Reloads};
 pub use server::{ClientAuth, ServerFiles, ServerOptions, ServerTls};
+pub use unverified::unverified_client;
 
 /// Which protocol versions are spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -47,7 +47,8 @@ pub(crate) async fn exec(call: &Call<'_>, attach: bool) -> Result<Answer> {
     let pod = call.current().await?.value(&call.kind)?;
     let at = container(call, &pod)?;
     let flag = |name: &str| call.query.flag(name);
-    let streams = channels::Streams { stdin: flag("stdin"), stdout: flag("stdout"), stderr: flag("stderr") };
+    let of = if attach { channels::Process::Container } else { channels::Process::Command };
+    let streams = channels::Streams { stdin: flag("stdin"), stdout: flag("stdout"), stderr: flag("stderr"), of };
     let command: Vec<String> = call.query.all("command").map(str::to_owned).collect();
     if !attach && command.is_empty() {
         return Err(Failure::bad_request("you must specify at least one command for the container"));
@@ -86,7 +87,8 @@ pub(crate) async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     let pod = PodAt { name: metadata::name(&pod).to_owned(), uid: metadata::uid(&pod).to_owned() };
     if handshake.protocol == forward::PROTOCOL {
         // Each stream says which port it is for.
-        return Ok(handshake.accept(door, move |socket| forward::serve(socket, access, pod)));
+        let refused = call.server.metrics.streams_refused.clone();
+        return Ok(handshake.accept(door, move |socket| forward::serve(socket, access, pod, refused)));
     }
     if ports.is_empty() {
         return Err(Failure::bad_request("query parameter \"ports\" is required"));

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Take};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take};
 use std::path::Path;
 
-use flate2::read::GzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
 
+use super::zstd::Zstd;
 use super::{Error, Image, ImageConfig, Images, at, canonical, digest, open, unpack};
 
 /// Files in the archive itself.
@@ -25,10 +26,11 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub(super) fn import(images: &Images, source: &Path, name: Option<&str>) -> Result<Vec<Image>, Error> {
     let mut unpacked = None;
     let mut file = open(source)?;
-    if begins_with(&mut file, &GZIP).map_err(|error| broken(&error))? {
+    let start = start_of(&mut file).map_err(|error| broken(&error))?;
+    if is_packed(&start) {
         let path = images.new_layer()?.join("archive.tar");
         let mut plain = at(&path, File::create(&path))?;
-        at(source, io::copy(&mut GzDecoder::new(BufReader::new(file)), &mut plain))?;
+        at(source, io::copy(&mut unpacking(&start, BufReader::new(file)), &mut plain))?;
         file = open(&path)?;
         unpacked = path.parent().map(Path::to_owned);
     }
@@ -43,11 +45,26 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
     Error::Archive(format!("read the archive: {error}"))
 }
 
-fn begins_with(file: &mut File, magic: &[u8]) -> io::Result<bool> {
+fn start_of(file: &mut File) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
-    file.by_ref().take(magic.len() as u64).read_to_end(&mut start)?;
+    file.by_ref().take(ZSTD.len() as u64).read_to_end(&mut start)?;
     file.rewind()?;
-    Ok(start == magic)
+    Ok(start)
+}
+
+fn is_packed(start: &[u8]) -> bool {
+    start.starts_with(&GZIP) || start == ZSTD
+}
+
+/// The content of something that begins like this.
+fn unpacking<'a>(start: &[u8], reader: impl BufRead + 'a) -> Box<dyn Read + 'a> {
+    if start.starts_with(&GZIP) {
+        Box::new(MultiGzDecoder::new(reader))
+    } else if start == ZSTD {
+        Box::new(Zstd::new(reader))
+    } else {
+        Box::new(reader)
+    }
 }
 
 /// Where the members of an archive are.
@@ -189,17 +206,9 @@ impl Archive {
         }
         let mut start = Vec::new();
         self.member(path)?.take(4).read_to_end(&mut start).map_err(|error| broken(&error))?;
-        if start == ZSTD {
-            return Err(Error::Archive("layers compressed with zstd are not read; use gzip or none".to_owned()));
-        }
         let new = images.new_layer()?;
         let member = BufReader::new(self.member(path)?);
-        let unpacked = if start.starts_with(&GZIP) {
-            unpack::layer(GzDecoder::new(member), &new)
-        } else {
-            unpack::layer(member, &new)
-        };
-        if let Err(error) = unpacked {
+        if let Err(error) = unpack::layer(unpacking(&start, member), &new) {
             at(&new, crate::files::remove_tree(&new))?;
             return Err(error);
         }

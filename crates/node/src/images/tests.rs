@@ -103,6 +103,38 @@ fn an_archive_is_imported_listed_and_removed() {
 }
 
 #[test]
+fn layers_and_archives_are_read_however_they_are_packed() {
+    if !is_root() {
+        return;
+    }
+    let gzip = |plain: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd = |plain: &[u8]| ruzstd::encoding::compress_to_vec(plain, ruzstd::encoding::CompressionLevel::Fastest);
+    let content = "content ".repeat(100_000);
+    let plain = archive(&[("file", EntryType::Regular, &content)]);
+    let folder = tempfile::tempdir().unwrap();
+    for (case, file) in [
+        ("plain", docker(std::slice::from_ref(&plain))),
+        ("gzip", docker(&[gzip(&plain)])),
+        ("zstd", docker(&[zstd(&plain)])),
+        ("all gzip", gzip(&docker(&[gzip(&plain)]))),
+        ("all zstd", zstd(&docker(&[zstd(&plain)]))),
+    ] {
+        let images = Images::open(folder.path().join(case)).unwrap();
+        let path = folder.path().join("image");
+        std::fs::write(&path, file).unwrap();
+        let imported = images.import(&path, None).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let layer = images.layers(&imported[0]).remove(0);
+        assert!(std::fs::read(layer.join("file")).unwrap() == content.as_bytes(), "{case}");
+        let left = std::fs::read_dir(folder.path().join(case).join("new")).unwrap().count();
+        assert_eq!(left, 0, "{case}");
+    }
+}
+
+#[test]
 fn hostile_layers_are_refused_and_leave_nothing() {
     if !is_root() {
         return;
@@ -149,7 +181,7 @@ fn what_is_no_archive_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let images = Images::open(folder.path().join("images")).unwrap();
     let file = folder.path().join("x");
-    for content in [&b""[..], b"text", &[0x1f, 0x8b, 0, 0], &[0; 4096]] {
+    for content in [&b""[..], b"text", &[0x1f, 0x8b, 0, 0], &[0x28, 0xb5, 0x2f, 0xfd, 9], &[0; 4096]] {
         std::fs::write(&file, content).unwrap();
         assert!(images.import(&file, Some("x")).is_err());
     }

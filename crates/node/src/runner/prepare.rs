@@ -196,10 +196,21 @@ impl Runner {
 
     async fn write_volumes(&mut self) -> Result<(), String> {
         let here = self.whereabouts();
+        if self.interest.is_none() {
+            // Before they are read, so that no change is missed.
+            self.interest = Some(self.shared.changes.interest(references::objects(&self.pod, &here)?));
+        }
         let due = references::write_volumes(&self.shared.client, &self.pod, &self.directory.volumes(), &here).await?;
         let now = self.shared.clock.now();
         self.renew_at = due.and_then(|seconds| now.saturating_add(Duration::from_secs(seconds)).ok());
         Ok(())
+    }
+
+    /// The files of its volumes are to be made again.
+    pub(super) fn renew_now(&mut self) {
+        if self.interest.is_some() && !self.released {
+            self.renew_at = Some(self.shared.clock.now());
+        }
     }
 
     /// Writes files again whose time has come.

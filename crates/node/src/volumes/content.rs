@@ -1,13 +1,10 @@
 //! Volumes whose files come from the API: `ConfigMap`s, Secrets, fields of the pod, tokens.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath, Pod, Volume};
 
 use crate::environment::{Whereabouts, field_value, resource_value};
-use crate::files;
 use crate::pod::PodExt;
 
 const MODE: i32 = 0o644;
@@ -151,28 +148,6 @@ fn field(
     };
     let mode = mode(item.mode.or(default).unwrap_or(MODE));
     Ok(Needs::File(Entry { path: item.path.clone(), content: content.into_bytes(), mode }))
-}
-
-/// Writes the files of a volume, whole: readers see the old ones or the new ones.
-pub(crate) fn write(directory: &Path, entries: &[Entry], group: Option<u32>) -> io::Result<()> {
-    files::mapped_directory(directory, 0o755)?;
-    for entry in entries {
-        let names: Vec<&str> = entry.path.split('/').filter(|name| !name.is_empty()).collect();
-        let Some((name, parents)) = names.split_last().filter(|_| !names.contains(&"..")) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{:?} is no path", entry.path)));
-        };
-        let mut parent = directory.to_owned();
-        for name in parents {
-            parent.push(name);
-            files::mapped_directory(&parent, 0o755)?;
-        }
-        let temporary = parent.join(format!("..{name}.new"));
-        // A group that is given files can read them.
-        let mode = if group.is_some() { entry.mode | 0o040 } else { entry.mode };
-        files::mapped_file(&temporary, &entry.content, mode, group)?;
-        std::fs::rename(&temporary, parent.join(name))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -136,6 +136,18 @@ fn kubectl_reads_runs_and_copies() {
         let (code, text) = kubectl(&bed, &["cp", "p:/workspace/copy", &back], b"").await.unwrap();
         assert_eq!(code, 0, "{text}");
         assert_eq!(std::fs::read(Path::new(&back)).unwrap(), b"content");
+        // A directory, with what is below it and more than one message holds.
+        let tree = bed.folder.path().join("tree");
+        std::fs::create_dir_all(tree.join("deep")).unwrap();
+        let large: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 253) as u8).collect();
+        std::fs::write(tree.join("deep/large"), &large).unwrap();
+        let path = tree.display().to_string();
+        let (code, text) = kubectl(&bed, &["cp", &path, "p:/workspace/tree"], b"").await.unwrap();
+        assert_eq!(code, 0, "{text}");
+        let back = format!("{path}.back");
+        let (code, text) = kubectl(&bed, &["cp", "p:/workspace/tree", &back], b"").await.unwrap();
+        assert_eq!(code, 0, "{text}");
+        assert!(std::fs::read(Path::new(&back).join("deep/large")).unwrap() == large);
         let (code, text) = kubectl(&bed, &["get", "pods", "-o", "wide"], b"").await.unwrap();
         assert!(code == 0 && text.contains("Running") && text.contains("1/1"), "{text}");
         bed

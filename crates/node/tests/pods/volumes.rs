@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::bed::on_bed;
@@ -85,6 +85,47 @@ fn a_missing_object_is_named() {
             })
             .await;
         assert!(format!("{:?}", pod.status).contains("absent"));
+        bed
+    });
+}
+
+#[test]
+fn files_follow_their_objects_all_at_once() {
+    on_bed(|bed| async {
+        let maps: Api<ConfigMap> = Api::namespaced(bed.client(), "default");
+        let map = json!({"metadata": {"name": "c"}, "data": {"a": "1", "b": "1", "old": "x"}});
+        maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+        let secrets: Api<Secret> = Api::namespaced(bed.client(), "default");
+        let secret = json!({"metadata": {"name": "s"}, "stringData": {"p": "one"}});
+        secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+        let more = json!({
+            "volumes": [
+                {"name": "c", "configMap": {"name": "c"}},
+                {"name": "j", "projected": {"sources": [
+                    {"secret": {"name": "s"}},
+                    {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+                ]}},
+            ],
+            "container": {"volumeMounts": [
+                {"name": "c", "mountPath": "/c"}, {"name": "j", "mountPath": "/j"},
+                {"name": "c", "mountPath": "/fixed", "subPath": "a"},
+            ]},
+        });
+        // Through one directory both files are of one version; it may be gone when they are read.
+        let script = "exec 2>/dev/null; while :; do cd -P /c/..data; x=$(cat a)$(cat b); case $x in 12|21) echo torn;; esac; \
+            test \"$(cat /c/a)\" = 2 && break; done; echo both; \
+            until test -e /c/new -a ! -e /c/old; do :; done; cat /c/new; echo; \
+            until test \"$(cat /j/p)\" = two; do :; done; echo secret; \
+            until grep -q colour /j/labels; do :; done; cat /j/labels; echo; cat /fixed; echo";
+        bed.script("p", script, more).await;
+        bed.phase("p", "Running").await;
+        let how = PatchParams::default();
+        let change = json!({"data": {"a": "2", "b": "2", "old": null, "new": "came"}});
+        maps.patch("c", &how, &Patch::Merge(change)).await.unwrap();
+        secrets.patch("s", &how, &Patch::Merge(json!({"stringData": {"p": "two"}}))).await.unwrap();
+        bed.pods().patch("p", &how, &Patch::Merge(json!({"metadata": {"labels": {"colour": "red"}}}))).await.unwrap();
+        let pod = bed.phase("p", "Succeeded").await;
+        assert_eq!(bed.log(&pod, "main", 0), "both\ncame\nsecret\ncolour=\"red\"\n1\n");
         bed
     });
 }

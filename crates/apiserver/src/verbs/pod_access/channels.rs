@@ -44,6 +44,16 @@ pub(super) struct Streams {
     pub(super) stdin: bool,
     pub(super) stdout: bool,
     pub(super) stderr: bool,
+    pub(super) of: Process,
+}
+
+/// Whom they are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Process {
+    /// A command that was asked for.
+    Command,
+    /// The container's own, whose exit code is told by the pod's status, not here.
+    Container,
 }
 
 fn message(channel: u8, bytes: &[u8]) -> Message {
@@ -133,7 +143,10 @@ async fn tell(sink: &mut SplitSink<Socket, Message>, mut output: mpsc::Receiver<
             Some(ExecOutput::Stdout(bytes)) if streams.stdout => (false, message(STDOUT, &bytes)),
             Some(ExecOutput::Stderr(bytes)) if streams.stderr => (false, message(STDERR, &bytes)),
             Some(ExecOutput::Stdout(_) | ExecOutput::Stderr(_)) => continue,
-            Some(ExecOutput::Exited(code)) => (true, message(ERROR, ended(code).to_string().as_bytes())),
+            Some(ExecOutput::Exited(code)) => {
+                let code = if streams.of == Process::Container { 0 } else { code };
+                (true, message(ERROR, ended(code).to_string().as_bytes()))
+            }
             Some(ExecOutput::Lost(why)) => (true, message(ERROR, lost(&why).to_string().as_bytes())),
             None => (true, message(ERROR, lost("the command is lost").to_string().as_bytes())),
         };
@@ -297,7 +310,7 @@ mod tests {
 
     #[test]
     fn messages_reach_the_stream_they_name() {
-        let streams = Streams { stdin: true, stdout: true, stderr: true };
+        let streams = Streams { stdin: true, stdout: true, stderr: true, of: Process::Command };
         let size = [&[RESIZE], &br#"{"Width": 80, "Height": 24}"#[..]].concat();
         let cases: [(&[u8], Option<ExecInput>); 6] = [
             (&[STDIN, b'h', b'i'], Some(ExecInput::Stdin(Bytes::from_static(b"hi")))),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
+use prometheus_client::metrics::counter::Counter;
 use thane_runtime::net::BoxIo;
 use thane_runtime::pods::PodAccess;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -56,7 +57,7 @@ struct Ends {
 }
 
 /// Serves a client until it has gone.
-pub(super) async fn serve(socket: Socket, access: Arc<dyn PodAccess>, pod: PodAt) {
+pub(super) async fn serve(socket: Socket, access: Arc<dyn PodAccess>, pod: PodAt, refused: Counter) {
     let (sink, stream) = socket.split();
     let (tell, frames) = mpsc::channel(QUEUE);
     let (connect, wanted) = mpsc::channel(CONNECTIONS_MAX);
@@ -68,6 +69,7 @@ pub(super) async fn serve(socket: Socket, access: Arc<dyn PodAccess>, pod: PodAt
         tell: tell.clone(),
         connect,
         ended,
+        refused,
     };
     let target = Target { access, pod, tell, end };
     tokio::select! {
@@ -120,6 +122,7 @@ struct Client {
     tell: mpsc::Sender<Frame>,
     connect: mpsc::Sender<(Connection, Ends)>,
     ended: mpsc::Receiver<Connection>,
+    refused: Counter,
 }
 
 impl Client {
@@ -180,8 +183,13 @@ impl Client {
     async fn act(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
-                // When nobody sends any more, everything ends.
-                Step::Send(frame) => drop(self.tell.send(frame).await),
+                Step::Send(frame) => {
+                    if matches!(frame, Frame::Reset { status: status::REFUSED_STREAM, .. }) {
+                        self.refused.inc();
+                    }
+                    // When nobody sends any more, everything ends.
+                    let _ = self.tell.send(frame).await;
+                }
                 Step::Open(stream) => {
                     let (input, inputs) = mpsc::channel(INPUT_QUEUE);
                     let (wanted, unwanted) = oneshot::channel();
