@@ -24,7 +24,7 @@ use super::bodies::{FilePath, UploadResponse};
 use super::execute::vet;
 use super::failure::{Failure, Result};
 use super::keys::Caller;
-use super::read::{Asked, At, Json, too_large};
+use super::read::{Asked, At, Json, drain, too_large};
 use super::routes::InNamespace;
 use super::sidecars::Sidecar;
 
@@ -49,6 +49,7 @@ pub(super) async fn upload(
     let max = shared.options.limits.upload_bytes_max;
     let declared = header(request.headers(), &CONTENT_LENGTH)?.and_then(|length| length.parse::<u64>().ok());
     if declared.is_some_and(|length| length > max) {
+        drain(request.into_body()).await;
         return Err(too_large(usize::try_from(max).unwrap_or(usize::MAX)));
     }
     let path = header(request.headers(), &PATH)?.unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use bytes::Bytes;
 use http::StatusCode;
@@ -13,6 +14,9 @@ use serde::de::DeserializeOwned;
 
 use super::Shared;
 use super::failure::{Failure, Kind, Result};
+
+/// Of a body that is too large so much is read and dropped.
+const DRAIN_BYTES_MAX: usize = 16 << 20;
 
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +38,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Json<T> {
 pub(super) async fn whole(request: Request, max: usize) -> Result<Bytes> {
     let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > max)) {
+        drain(request.into_body()).await;
         return Err(too_large(max));
     }
     match Limited::new(request.into_body(), max).collect().await {
@@ -41,6 +46,12 @@ pub(super) async fn whole(request: Request, max: usize) -> Result<Bytes> {
         Err(error) if error.is::<LengthLimitError>() => Err(too_large(max)),
         Err(_) => Err(Failure::bad("the body ended early")),
     }
+}
+
+/// Reads some of a body that nobody wants, so that the client gets to read why.
+pub(super) async fn drain(body: Body) {
+    let mut body = Limited::new(body, DRAIN_BYTES_MAX);
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 pub(super) fn too_large(max: usize) -> Failure {

@@ -1,10 +1,11 @@
 //! Connections to sidecars: one for each sandbox that is used, kept while it is.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use http::Uri;
 use parking_lot::Mutex;
 use thane_api::wire::sandbox::sandbox_service_client::SandboxServiceClient;
 use thane_api::wire::sidecar::agent_service_client::AgentServiceClient;
@@ -22,6 +23,9 @@ const MESSAGE_MAX: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+/// What HTTP/2 wants to be told; every sidecar answers to it.
+static ORIGIN: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("https://sidecar.thane.dev"));
 
 /// Where a sidecar is. A pod's name is never used again, its address may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -70,14 +74,14 @@ pub(super) struct Sidecar {
 impl Sidecar {
     /// Steps, files as they were, and what is here.
     pub(super) fn steps(&self) -> SandboxServiceClient<Channel> {
-        SandboxServiceClient::new(self.channel.clone())
+        SandboxServiceClient::with_origin(self.channel.clone(), ORIGIN.clone())
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX)
     }
 
     /// Upstream's own calls: files and shells.
     pub(super) fn agent(&self) -> AgentServiceClient<Channel> {
-        AgentServiceClient::new(self.channel.clone()).max_decoding_message_size(MESSAGE_MAX)
+        AgentServiceClient::with_origin(self.channel.clone(), ORIGIN.clone()).max_decoding_message_size(MESSAGE_MAX)
     }
 
     /// Whether it has said that it is the session's own.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
@@ -201,7 +201,7 @@ impl Bed {
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.call(Method::POST, path, &[], body.to_string().into()).await
+        self.call(Method::POST, path, &[], body.to_string()).await
     }
 
     /// Runs steps and gives back their results.
@@ -243,7 +243,8 @@ impl Bed {
 async fn define(client: &Client, crd: CustomResourceDefinition) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let made = api.create(&PostParams::default(), &crd).await.unwrap();
-    let established = await_condition(api, &made.name_any(), conditions::is_crd_established());
+    let name = made.name_any();
+    let established = await_condition(api, &name, conditions::is_crd_established());
     tokio::time::timeout(PATIENCE, established).await.unwrap().unwrap();
 }
 
@@ -289,7 +290,6 @@ pub(crate) async fn call(
         Answer { status: parts.status.as_u16(), headers: parts.headers, trailers, body: collected.to_bytes() }
     };
     let (answer, _) = tokio::time::timeout(PATIENCE, async { tokio::join!(asking, connection) }).await.unwrap();
-    let _ = StatusCode::OK;
     answer
 }
 
