@@ -3,6 +3,7 @@
     missing_docs,
     clippy::pedantic,
     clippy::allow_attributes_without_reason,
+    clippy::large_enum_variant,
     reason = "generated code; proto/ says what it is"
 )]
 

@@ -13,6 +13,7 @@ use thane_runtime::SharedClock;
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::images::{Host, Images};
+use crate::layers::Layers;
 use crate::metrics::Metrics;
 use crate::program::Program;
 use crate::record::PodDirectory;
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     pub(crate) images: Images,
     pub(crate) host: Host,
     pub(crate) addresses: Arc<Addresses>,
+    pub(crate) layers: Layers,
     pub(crate) memory: u64,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,

@@ -7,3 +7,4 @@
 pub mod claims;
 pub mod kinds;
 pub mod names;
+pub mod sidecar;

@@ -8,4 +8,5 @@ mod escape;
 mod images;
 mod life;
 mod probes;
+mod sandbox;
 mod volumes;
