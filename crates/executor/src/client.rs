@@ -10,8 +10,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::exit::Exit;
-use crate::frame::{Data, Decoder, Frame, Stream};
-use crate::message::{Call, Failure, Reply, Request, Said, Spawn};
+use crate::frame::{BYTES_MAX, Data, Decoder, Frame, Stream};
+use crate::message::{Call, Failure, FileInfo, Reply, Request, Said, Spawn};
 use crate::plan::SOCKET;
 
 /// A connection to an executor.
@@ -71,6 +71,11 @@ impl Executor {
         (self.speaker, self.listener)
     }
 
+    /// Both halves of one connection, together again.
+    pub fn join(speaker: Speaker, listener: Listener) -> Self {
+        Self { speaker, listener }
+    }
+
     /// Asks and waits for the answer; what comes before it is passed over.
     pub async fn call(&mut self, request: Request) -> Result<Reply, Error> {
         let wanted = self.speaker.send(request).await?;
@@ -82,6 +87,39 @@ impl Executor {
                     Reply::Failed { failure, message } => Err(Error::Refused(failure, message)),
                     reply => Ok(reply),
                 };
+            }
+        }
+    }
+
+    /// Sends input to a process.
+    pub async fn input(&mut self, process: u64, bytes: Vec<u8>) -> Result<(), Error> {
+        self.speaker.input(process, bytes).await
+    }
+
+    /// The same for a request about a file, with content that goes before it.
+    pub async fn write(&mut self, content: Vec<u8>, request: Request) -> Result<Reply, Error> {
+        self.speaker.content(content).await?;
+        self.call(request).await
+    }
+
+    /// Asks for a piece of a file.
+    pub async fn read(&mut self, path: &str, offset: u64, length: u64) -> Result<(FileInfo, Vec<u8>), Error> {
+        let request = Request::ReadFile { path: path.to_owned(), offset, length };
+        let wanted = self.speaker.send(request).await?;
+        let mut content = Vec::new();
+        loop {
+            match self.listener.hear().await? {
+                Heard::Data(data) if data.process == wanted && data.stream == Stream::File => {
+                    content.extend_from_slice(&data.bytes);
+                }
+                Heard::Said(Said::Reply { id, reply }) if id == wanted => {
+                    return match reply {
+                        Reply::File { file } => Ok((file, content)),
+                        Reply::Failed { failure, message } => Err(Error::Refused(failure, message)),
+                        other => Err(Error::Refused(Failure::Other, format!("unexpected answer {other:?}"))),
+                    };
+                }
+                _ => {}
             }
         }
     }
@@ -115,8 +153,18 @@ impl Speaker {
         self.next += 1;
         let call = Call { id: self.next, request };
         let json = serde_json::to_vec(&call).map_err(io::Error::other)?;
+        if json.len() > BYTES_MAX {
+            let message = format!("the request has {} bytes; at most {BYTES_MAX} can be sent", json.len());
+            return Err(Error::Refused(Failure::Invalid, message));
+        }
         self.stream.write_all(&Frame::Message(json).encode()).await?;
         Ok(self.next)
+    }
+
+    /// Sends content of a file, at most [`DATA_MAX`](crate::frame::DATA_MAX) bytes, for the request that comes next.
+    pub async fn content(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        let data = Data { process: self.next + 1, stream: Stream::File, offset: 0, bytes };
+        Ok(self.stream.write_all(&Frame::Data(data).encode()).await?)
     }
 
     /// Sends input to a process.

@@ -5,5 +5,5 @@ mod program;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    program::run(std::env::args().nth(1).as_deref())
+    program::run(std::env::args().skip(1))
 }

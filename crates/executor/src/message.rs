@@ -25,6 +25,8 @@ pub struct Call {
 pub enum Request {
     /// Whether it lives.
     Ping,
+    /// Where processes start if nothing else is said.
+    About,
     /// Environment that every later process gets, besides its own.
     Bind {
         /// Names and values.
@@ -79,8 +81,16 @@ pub enum Request {
         /// Which.
         process: u64,
     },
-    /// End all processes but the container's own.
-    Reset,
+    /// End all processes but the container's own; answered when they are gone.
+    Reset {
+        /// How long that may take.
+        patience_ms: u64,
+    },
+    /// Answered when no process is left but the first; refused at once if one may stay, or when patience ends.
+    Settle {
+        /// How long what was ended may take to go.
+        patience_ms: u64,
+    },
     /// End the container: its own process is asked, and killed when its time is up.
     Stop {
         /// How long it may take.
@@ -99,6 +109,13 @@ pub enum Request {
         /// At the end of what is there.
         #[serde(default)]
         append: bool,
+    },
+    /// Put a file in the place of another, whose permissions and owner it takes over, or nowhere before.
+    Rename {
+        /// Which.
+        from: String,
+        /// What it becomes.
+        to: String,
     },
     /// Read a piece of a file; it comes as data frames with this request's number.
     ReadFile {
@@ -119,6 +136,9 @@ pub enum Request {
     ListDirectory {
         /// Which.
         path: String,
+        /// Only names after this one.
+        #[serde(default)]
+        after: String,
     },
     /// Remove a file, or a directory with all it holds.
     Remove {
@@ -186,6 +206,11 @@ pub enum Said {
 pub enum Reply {
     /// It is done.
     Done,
+    /// What was asked about.
+    About {
+        /// Where processes start.
+        directory: String,
+    },
     /// A process was started.
     Spawned {
         /// Its number.
@@ -205,8 +230,10 @@ pub enum Reply {
     },
     /// What a directory holds.
     Directory {
-        /// All of it, by name.
+        /// By name.
         entries: Vec<FileInfo>,
+        /// Whether others come after the last.
+        more: bool,
     },
     /// It cannot be done.
     Failed {

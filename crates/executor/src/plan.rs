@@ -32,6 +32,11 @@ pub struct PodPlan {
     pub host_network: bool,
 }
 
+/// The number of a process's root mount, from the kernel's table of its mounts.
+pub fn root_mount(mounts: &str) -> Option<u64> {
+    mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/")).find_map(|line| line.split(' ').next()?.parse().ok())
+}
+
 /// A program that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
@@ -82,6 +87,23 @@ pub struct ContainerPlan {
     pub oom_score: i32,
     /// How much of its output is kept.
     pub log: LogLimits,
+}
+
+/// Another root file system for a container that runs and in which nothing but its first process does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchPlan {
+    /// Its first process.
+    pub init: Started,
+    /// The process that holds the pod's namespaces.
+    pub holder: Started,
+    /// Who its users are outside.
+    pub ids: IdRange,
+    /// What it gets.
+    pub root: Root,
+    /// The mount of the root it is to leave: if it has another, this was done before.
+    pub leaves: u64,
+    /// Held while it is done, so that two never do it at once.
+    pub lock: PathBuf,
 }
 
 /// A root file system: layers, and a directory that takes what is written.

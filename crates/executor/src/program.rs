@@ -1,5 +1,7 @@
-//! `hold` makes a pod's namespaces, `create` a container; `holder` and `init` are what they start.
+//! `hold` makes a pod's namespaces, `create` a container, `switch` another root for it; `holder` and `init` are what the
+//! first two start. `serve` is the first process of a container that others have made.
 
+mod alone;
 mod cgroup;
 mod confine;
 mod connection;
@@ -15,6 +17,7 @@ mod root;
 mod seccomp;
 mod serve;
 mod spawn;
+mod switch;
 mod sys;
 mod table;
 
@@ -50,14 +53,17 @@ impl<T, E: std::fmt::Display> Doing<T> for std::result::Result<T, E> {
 }
 
 /// Runs what is asked for.
-pub(crate) fn run(verb: Option<&str>) -> ExitCode {
-    match verb {
+pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ExitCode {
+    match arguments.next().as_deref() {
         Some("hold") => reported(hold::hold()),
         Some("holder") => ended(&hold::holder()),
         Some("create") => reported(create::create()),
         Some("init") => init::init(),
+        Some("switch") => reported(switch::switch()),
+        Some("serve") => alone::serve(arguments),
         _ => {
-            let _ = writeln!(std::io::stderr(), "usage: thane-executor hold|create, with a plan on standard input");
+            let usage = "thane-executor hold|create|switch, with a plan on standard input";
+            let _ = writeln!(std::io::stderr(), "usage: {usage}, or {}", alone::USAGE);
             ExitCode::from(2)
         }
     }

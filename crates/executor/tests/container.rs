@@ -313,10 +313,11 @@ fn files_are_written_read_and_removed() {
     };
     assert_eq!((file.size, file.mode), (7, 0o600));
     assert_eq!(talk.output.remove(&(talk.next, Stream::File)).unwrap(), b"bytes\xff");
-    let Reply::Directory { entries } = talk.ask(Request::ListDirectory { path: "/workspace/deep".to_owned() }) else {
-        panic!("not listed")
-    };
-    assert_eq!(entries.len(), 1);
+    let list = |after: &str| Request::ListDirectory { path: "deep".to_owned(), after: after.to_owned() };
+    let Reply::Directory { entries, more } = talk.ask(list("")) else { panic!("not listed") };
+    assert_eq!((entries.len(), more), (1, false));
+    let Reply::Directory { entries, .. } = talk.ask(list("file")) else { panic!("not listed") };
+    assert!(entries.is_empty(), "only names after that one");
     assert_eq!(talk.ask(Request::Remove { path: "/workspace/deep".to_owned() }), Reply::Done);
     assert!(matches!(talk.ask(Request::Stat { path }), Reply::Failed { failure: Failure::NotFound, .. }));
     for path in ["/usr/bin/x", "/dev/null", "/workspace/../../../etc/escaped"] {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, Pod, SecurityContext};
-use thane_executor::plan::User;
+use thane_executor::plan::{Main, User};
 
 use crate::environment::expand;
 use crate::ids::COUNT;
@@ -46,6 +46,26 @@ pub(crate) fn command(
         return Err("no command specified, neither in the pod nor in the image".to_owned());
     }
     Ok(command)
+}
+
+/// The container of a pod that others run steps in.
+const SANDBOX: &str = "thane.dev/sandbox-container";
+
+/// What runs in a container by itself. One that others run steps in has nothing unless the pod names a command.
+pub(crate) fn main(
+    pod: &Pod,
+    container: &Container,
+    image: &ImageConfig,
+    env: &BTreeMap<String, String>,
+) -> Result<Option<Main>, String> {
+    let marked = pod.metadata.annotations.as_ref().and_then(|all| all.get(SANDBOX));
+    let named = container.command.as_ref().is_some_and(|command| !command.is_empty());
+    if marked == Some(&container.name) && !named {
+        return Ok(None);
+    }
+    let command = command(container, image, env)?;
+    let (terminal, stdin) = (container.tty == Some(true), container.stdin == Some(true));
+    Ok(Some(Main { command, terminal, stdin }))
 }
 
 /// Where it starts.
@@ -175,6 +195,22 @@ mod tests {
             assert_eq!(command(&container(own), &image(), &env).unwrap(), expected);
         }
         assert!(command(&container(json!({})), &ImageConfig::default(), &env).is_err());
+    }
+
+    #[test]
+    fn a_sandbox_waits_unless_the_pod_names_a_command() {
+        let pod = |annotations: Value| -> Pod {
+            serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}})).unwrap()
+        };
+        let marked = pod(json!({SANDBOX: "a"}));
+        let run = |pod: &Pod, own: Value| {
+            main(pod, &container(own), &image(), &BTreeMap::new()).unwrap().map(|main| main.command)
+        };
+        assert_eq!(run(&marked, json!({})), None);
+        assert_eq!(run(&marked, json!({"args": ["x"]})), None);
+        assert_eq!(run(&marked, json!({"command": ["c"]})), Some(vec!["c".to_owned()]));
+        assert!(run(&pod(json!({SANDBOX: "other"})), json!({})).is_some());
+        assert!(run(&pod(json!({})), json!({})).is_some());
     }
 
     #[test]

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::images::{Host, Images};
+use crate::layers::Layers;
 use crate::metrics::Metrics;
 use crate::pod::PodExt;
 use crate::program::{Living, Program};
@@ -94,6 +95,7 @@ impl Node {
             host: Host::prepare(&directory.join("host")).map_err(at)?,
             images: Images::open(&config.images)?,
             layout: Layout::of_machine(),
+            layers: Layers::open(directory.join("layers"), directory.join("pods")).map_err(at)?,
             addresses,
             changes: Arc::default(),
             memory: host::memory(),
@@ -268,6 +270,7 @@ impl Following {
         if let Err(error) = files::remove_tree(&directory.path) {
             tracing::warn!(%error, uid, "what a pod left was not removed");
         }
+        self.shared.layers.forget(uid).await;
     }
 
     /// A pod for which there is no room.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use thane_executor::plan::{ContainerPlan, Outcome, PodPlan, Started};
+use thane_executor::plan::{ContainerPlan, Outcome, PodPlan, Started, SwitchPlan};
 use tokio::io::AsyncWriteExt;
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
@@ -49,6 +49,11 @@ impl Program {
     /// Makes a container and says which process it is.
     pub(crate) async fn create(&self, plan: &ContainerPlan) -> Result<Started, String> {
         self.run("create", plan).await
+    }
+
+    /// Makes a container enter another root.
+    pub(crate) async fn switch(&self, plan: &SwitchPlan) -> Result<Started, String> {
+        self.run("switch", plan).await
     }
 
     async fn run(&self, verb: &str, plan: &impl Serialize) -> Result<Started, String> {

@@ -70,6 +70,11 @@ impl PodDirectory {
         self.path.join("etc").join(name)
     }
 
+    /// Where others record what they did in a container.
+    pub(crate) fn records(&self, container: &str) -> PathBuf {
+        self.path.join("records").join(container)
+    }
+
     pub(crate) fn read(&self) -> Option<PodRecord> {
         read(&self.path.join("pod.json"))
     }
@@ -146,12 +151,28 @@ impl Attempt {
         &self.path
     }
 
+    /// Removes what it has written, wherever in its directory that went.
+    pub(crate) fn remove_written(&self) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(crate::layers::is_written) {
+                files::remove_tree(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn read(&self) -> Option<ContainerRecord> {
         read(&self.path.join("record.json"))
     }
 
     pub(crate) fn write(&self, record: &ContainerRecord) -> io::Result<()> {
         write(&self.path.join("record.json"), record)
+    }
+
+    /// Whether its end is on disk.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.exit().is_some()
     }
 
     fn exit(&self) -> Option<Exit> {

@@ -14,6 +14,7 @@ use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::changes::Changes;
 use crate::images::{Host, Images};
+use crate::layers::Layers;
 use crate::metrics::Metrics;
 use crate::program::Program;
 use crate::record::PodDirectory;
@@ -72,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) addresses: Arc<Addresses>,
     /// Of objects that volumes are made from.
     pub(crate) changes: Arc<Changes>,
+    pub(crate) layers: Layers,
     pub(crate) memory: u64,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,

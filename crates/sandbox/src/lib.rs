@@ -18,6 +18,7 @@ pub mod operator;
 pub mod pods;
 mod pools;
 mod sandboxes;
+pub mod sidecar;
 mod watched;
 
 pub use definitions::definitions;

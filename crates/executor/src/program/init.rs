@@ -16,7 +16,7 @@ use super::cgroup::Groups;
 use super::confine::{self, Confinement};
 use super::hold::{become_root, silence};
 use super::reap::Reaper;
-use super::serve::Server;
+use super::serve::{Server, Settings};
 use super::spawn::Launcher;
 use super::table::Table;
 use super::{Doing, Failure, Result, plan, root, sys};
@@ -49,7 +49,7 @@ fn prepare() -> Result<Server> {
     let _ = std::fs::write("/proc/self/oom_score_adj", oom_score);
     let groups = Groups::open(&plan.cgroups)?;
     let directory = open_directory(&plan)?;
-    let listener = listen(&directory)?;
+    let listener = listen(&directory, 0o600)?;
     let users = namespace(&plan, "user")?;
     sys::unshare(UnshareFlags::NEWNS).doing(|| "leave the host's mounts".to_owned())?;
     let shared = [("net", LinkNameSpaceType::Network), ("ipc", LinkNameSpaceType::InterProcessCommunication)];
@@ -65,10 +65,11 @@ fn prepare() -> Result<Server> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let mut groups = groups;
     let work = std::mem::take(&mut groups.work);
-    let confinement = Arc::new(Confinement::new(&plan.user, plan.capabilities, work)?);
+    let confinement = Some(Arc::new(Confinement::new(&plan.user, plan.capabilities, work)?));
     let launcher = Launcher { confinement, env: plan.env.clone(), directory: plan.working_directory.clone() };
     let table = Table::new(launcher, groups, Reaper::start()?);
-    Server::new(plan, table, listener, directory)
+    let settings = Settings { main: plan.main, log: plan.log, passed_on: false, owner: Some(plan.user) };
+    Server::new(settings, table, listener, directory)
 }
 
 fn open_directory(plan: &ContainerPlan) -> Result<OwnedFd> {
@@ -78,10 +79,10 @@ fn open_directory(plan: &ContainerPlan) -> Result<OwnedFd> {
 }
 
 /// By number: the names of sockets have to be short.
-fn listen(directory: &OwnedFd) -> Result<UnixListener> {
+pub(super) fn listen(directory: &OwnedFd, mode: u32) -> Result<UnixListener> {
     let path = format!("/proc/self/fd/{}/{SOCKET}", directory.as_raw_fd());
     let listener = UnixListener::bind(&path).doing(|| "listen on the socket".to_owned())?;
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode))
         .doing(|| "close the socket to others".to_owned())?;
     listener.set_nonblocking(true).doing(|| "listen on the socket".to_owned())?;
     Ok(listener)

@@ -20,6 +20,10 @@ pub(super) const INPUT_MAX: usize = 4 * 1024 * 1024;
 /// How long output is waited for once the process has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 const PIECE: usize = 64 * 1024;
+/// What is read of a stream at the very end.
+const DRAINED: usize = 512 * 1024;
+/// Bytes of a command that are told.
+const COMMAND_MAX: usize = 2048;
 
 /// A process and what is known of it.
 pub(super) struct Process {
@@ -87,6 +91,16 @@ impl Process {
                 if let Some(log) = &mut self.log {
                     log.finish(stream);
                 }
+            }
+        }
+    }
+
+    fn drain(&mut self, stream: usize) {
+        for _ in 0..DRAINED / PIECE {
+            let before = self.outputs[stream].ring.end();
+            self.read(stream);
+            if self.outputs[stream].ring.end() == before {
+                return;
             }
         }
     }
@@ -169,6 +183,8 @@ impl Process {
         }
         if !self.spawn.background {
             for stream in 0..2 {
+                // What it had written by its end is its own, however slowly that is read.
+                self.drain(stream);
                 if self.outputs[stream].fd.take().is_some()
                     && let Some(log) = &mut self.log
                 {
@@ -201,11 +217,26 @@ impl Process {
             process: self.id,
             tag: self.spawn.tag.clone(),
             pid: self.pid,
-            command: self.spawn.command.clone(),
+            command: shown(&self.spawn.command),
             background: self.spawn.background,
             stdout: self.outputs[0].ring.end(),
             stderr: self.outputs[1].ring.end(),
             exit: self.exit().cloned(),
         }
     }
+}
+
+/// As much of a command as can be told.
+fn shown(command: &[String]) -> Vec<String> {
+    let mut left = COMMAND_MAX;
+    let mut words = Vec::new();
+    for word in command {
+        let end = (0..=left.min(word.len())).rev().find(|at| word.is_char_boundary(*at)).unwrap_or_default();
+        words.push(word[..end].to_owned());
+        left -= end;
+        if left == 0 {
+            break;
+        }
+    }
+    words
 }

@@ -23,6 +23,7 @@ pub(super) struct Reaper {
     /// Held while a process is started: if that fails, the one who starts it wants its end.
     starting: Arc<Mutex<()>>,
     thread: Thread,
+    tell: Arc<OwnedFd>,
 }
 
 impl Reaper {
@@ -32,8 +33,21 @@ impl Reaper {
         let starting = Arc::new(Mutex::new(()));
         let lock = Arc::clone(&starting);
         let builder = std::thread::Builder::new().name("reaper".to_owned()).stack_size(64 * 1024);
-        let handle = builder.spawn(move || run(&tell, &lock)).doing(|| "start the reaper".to_owned())?;
-        Ok(Self { told, starting, thread: handle.thread().clone() })
+        let tell = Arc::new(tell);
+        let telling = Arc::clone(&tell);
+        let handle = builder.spawn(move || run(&telling, &lock)).doing(|| "start the reaper".to_owned())?;
+        Ok(Self { told, starting, thread: handle.thread().clone(), tell })
+    }
+
+    /// Another end of the pipe: a record of zeros is the signal to end.
+    pub(super) fn also_tells(&self) -> Result<OwnedFd> {
+        rustix::io::fcntl_dupfd_cloexec(&*self.tell, 3).doing(|| "a pipe".to_owned())
+    }
+
+    /// Whether no process is left that we or one of ours has started.
+    pub(super) fn is_alone(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
     }
 
     /// Keeps the reaper away while a process is started.

@@ -18,7 +18,7 @@ use thane_executor::plan::{ContainerPlan, Mount, ROOT, Root, Source};
 
 use super::sys::{self, NO_DEVICES, NO_EXEC, NO_SUID, READ_ONLY};
 use super::{Doing, Result};
-use place::Place;
+pub(super) use place::Place;
 
 /// Builds everything and makes it the root of this process.
 pub(super) fn enter(plan: &ContainerPlan, users: BorrowedFd<'_>) -> Result<()> {
@@ -52,7 +52,7 @@ fn root_mount(at: &Path) -> Result<OwnedFd> {
     open_tree(CWD, at, OpenTreeFlags::OPEN_TREE_CLOEXEC).doing(|| at.display().to_string())
 }
 
-fn pivot(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub(super) fn pivot(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
     rustix::process::fchdir(root)?;
     // The old root is put over the new one and taken away again.
     rustix::process::pivot_root(".", ".")?;
@@ -61,7 +61,7 @@ fn pivot(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
 }
 
 /// The layers and the directory that takes what is written.
-fn overlay(root: &Root, users: BorrowedFd<'_>) -> Result<OwnedFd> {
+pub(super) fn overlay(root: &Root, users: BorrowedFd<'_>) -> Result<OwnedFd> {
     let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).doing(|| "open the overlay file system".to_owned())?;
     let mut opened = Vec::new();
     for lower in &root.lowers {
@@ -85,6 +85,8 @@ fn overlay(root: &Root, users: BorrowedFd<'_>) -> Result<OwnedFd> {
         fsconfig_set_string(&fs, key, by_number(&directory)).doing(shown)?;
         opened.push(directory);
     }
+    // A directory of a layer below can then be renamed as any other.
+    fsconfig_set_string(&fs, "redirect_dir", "on").doing(|| "let directories be renamed".to_owned())?;
     fsconfig_create(&fs).doing(|| "put the layers together".to_owned())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes).doing(|| "mount the layers".to_owned())
@@ -116,7 +118,7 @@ fn new_mount(kind: &str, options: &[(&str, &str)], attributes: u64) -> Result<Ow
     made().doing(|| format!("mount {kind}"))
 }
 
-fn put(mount: &OwnedFd, target: &OwnedFd, shown: &str) -> Result<()> {
+pub(super) fn put(mount: &OwnedFd, target: &OwnedFd, shown: &str) -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, "", target, "", flags).doing(|| format!("mount on {shown}"))
 }

@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, openat, renameat};
 use rustix::process::{Pid, Signal, kill_process_group};
 use thane_executor::exit::{self, Exit, NOT_STARTED};
-use thane_executor::message::{Failure as Sort, MAIN, Size, Spawn};
-use thane_executor::plan::ContainerPlan;
+use thane_executor::message::{Failure as Sort, MAIN, Reply, Size, Spawn};
+use thane_executor::plan::{LogLimits, Main, User};
 
 use super::connection::{Connection, WINDOW};
 use super::logfile::LogFile;
@@ -23,10 +23,12 @@ use super::{Doing, Result, now_ns};
 
 /// Connections at once; further ones are closed.
 const CONNECTIONS_MAX: usize = 64;
+/// What the container's own process gets when we are told to end: less than a kubelet gives by default.
+const TERMINATION_GRACE: u64 = 25_000;
 
 /// Everything the first process knows.
 pub(super) struct Server {
-    plan: ContainerPlan,
+    settings: Settings,
     table: Table,
     listener: UnixListener,
     directory: OwnedFd,
@@ -35,6 +37,27 @@ pub(super) struct Server {
     /// Asked to end: when patience ends.
     stopping: Option<Instant>,
     killed: bool,
+    /// Who waits until nothing runs.
+    settling: Vec<Settling>,
+}
+
+/// What it is told once.
+pub(super) struct Settings {
+    /// The container's own command.
+    pub(super) main: Option<Main>,
+    /// How much of its output is kept.
+    pub(super) log: LogLimits,
+    /// Its output goes where ours does, and not to the log.
+    pub(super) passed_on: bool,
+    /// Whose files that are written for others are; ours if none is said.
+    pub(super) owner: Option<User>,
+}
+
+/// A request that is answered when nothing runs.
+struct Settling {
+    connection: u64,
+    id: u64,
+    until: Instant,
 }
 
 /// What can be waited for.
@@ -48,12 +71,13 @@ enum Source {
 }
 
 impl Server {
-    pub(super) fn new(plan: ContainerPlan, table: Table, listener: UnixListener, directory: OwnedFd) -> Result<Self> {
+    pub(super) fn new(settings: Settings, table: Table, listener: UnixListener, directory: OwnedFd) -> Result<Self> {
         let connections = BTreeMap::new();
         // What is written later is written by the mapped root: better known now than at the end.
         openat(&directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .doing(|| "read the run directory".to_owned())?;
-        Ok(Self { plan, table, listener, directory, connections, next: 0, stopping: None, killed: false })
+        let settling = Vec::new();
+        Ok(Self { settings, table, listener, directory, connections, next: 0, stopping: None, killed: false, settling })
     }
 
     /// Serves until the container's own process has ended, or until it is told to end.
@@ -71,7 +95,7 @@ impl Server {
     }
 
     fn start_main(&mut self) -> Result<(), (Sort, String)> {
-        let Some(main) = self.plan.main.clone() else { return Ok(()) };
+        let Some(main) = self.settings.main.clone() else { return Ok(()) };
         let spawn = Spawn {
             command: main.command,
             tag: "main".to_owned(),
@@ -79,10 +103,14 @@ impl Server {
             stdin: main.stdin,
             ..Spawn::default()
         };
+        if self.settings.passed_on {
+            return self.table.start_main(spawn, None);
+        }
         let directory = rustix::io::fcntl_dupfd_cloexec(&self.directory, 3);
-        let log = directory.doing(|| "the run directory".to_owned()).and_then(|fd| LogFile::open(fd, self.plan.log));
+        let directory = directory.doing(|| "the run directory".to_owned());
+        let log = directory.and_then(|fd| LogFile::open(fd, self.settings.log));
         let log = log.map_err(|failure| (Sort::Other, failure.to_string()))?;
-        self.table.start_main(spawn, log)
+        self.table.start_main(spawn, Some(log))
     }
 
     fn serve(&mut self) -> Exit {
@@ -98,6 +126,7 @@ impl Server {
                 // On disk before anybody is told.
                 return exit.clone();
             }
+            self.settle(now);
             self.pump();
             let main_runs = self.table.processes.get(&MAIN).is_some_and(Process::is_running);
             if self.stopping.is_some_and(|until| until <= now) && !self.killed {
@@ -115,8 +144,30 @@ impl Server {
 
     fn end_everything(&mut self) {
         self.killed = true;
-        // A group of 1 means everyone but us.
-        let _ = kill_process_group(Pid::INIT, Signal::KILL);
+        if rustix::process::getpid().is_init() {
+            // A group of 1 means everyone but us.
+            let _ = kill_process_group(Pid::INIT, Signal::KILL);
+            return;
+        }
+        for id in self.table.processes.keys().copied().collect::<Vec<_>>() {
+            self.table.kill(id);
+        }
+    }
+
+    /// Answers who waits until nothing runs.
+    fn settle(&mut self, now: Instant) {
+        if self.settling.is_empty() {
+            return;
+        }
+        let quiet = self.table.is_quiet();
+        let (over, waiting) = std::mem::take(&mut self.settling).into_iter().partition(|one| quiet || one.until <= now);
+        self.settling = waiting;
+        let over: Vec<Settling> = over;
+        for one in over {
+            let Some(connection) = self.connections.get_mut(&one.connection) else { continue };
+            let late = || Reply::Failed { failure: Sort::Exhausted, message: "processes are still there".to_owned() };
+            connection.reply(one.id, if quiet { Reply::Done } else { late() });
+        }
     }
 
     /// Waits for something to happen, and says what.
@@ -125,7 +176,8 @@ impl Server {
         let mut fds: Vec<PollFd<'_>> =
             sources.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         let wake = self.table.processes.values().filter_map(Process::wake_at);
-        let wake = wake.chain(self.stopping.filter(|_| !self.killed)).min();
+        let settling = self.settling.iter().map(|one| one.until);
+        let wake = wake.chain(settling).chain(self.stopping.filter(|_| !self.killed)).min();
         let patience = wake.map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         match poll(&mut fds, patience.as_ref()) {
@@ -179,7 +231,12 @@ impl Server {
             Source::Listener => self.accept(),
             Source::Reaper => {
                 for how in self.table.reaper.read() {
-                    self.table.reaped(how);
+                    // No process has the number 0: we ourselves were told to end.
+                    if how.pid == 0 {
+                        answer::stop(self, TERMINATION_GRACE, None);
+                    } else {
+                        self.table.reaped(how);
+                    }
                 }
             }
             Source::Connection(id) => {

@@ -18,7 +18,8 @@ const ARGUMENTS_MAX: usize = 100_000;
 
 /// What every process gets.
 pub(super) struct Launcher {
-    pub(super) confinement: Arc<Confinement>,
+    /// None where whoever made the container has confined it.
+    pub(super) confinement: Option<Arc<Confinement>>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) directory: String,
 }
@@ -35,7 +36,13 @@ pub(super) type Refused = (Sort, String);
 
 impl Launcher {
     /// Starts a process; `group` is the file it joins its control group by.
-    pub(super) fn launch(&self, spawn: &Spawn, group: Option<OwnedFd>) -> Result<Launched, Refused> {
+    /// With `passed_on` it writes where we do.
+    pub(super) fn launch(
+        &self,
+        spawn: &Spawn,
+        group: Option<OwnedFd>,
+        passed_on: bool,
+    ) -> Result<Launched, Refused> {
         let Some((program, arguments)) = spawn.command.split_first() else {
             return Err((Sort::Invalid, "there is no command".to_owned()));
         };
@@ -48,14 +55,26 @@ impl Launcher {
         }
         let (stdin, outputs) = match spawn.terminal {
             Some(size) => terminal(&mut command, size),
-            None => pipes(&mut command, spawn.stdin),
+            None => pipes(&mut command, spawn.stdin, passed_on),
         }
         .map_err(|error| (Sort::Other, format!("open its streams: {error}")))?;
-        let (confinement, terminal) = (Arc::clone(&self.confinement), spawn.terminal.is_some());
-        let started = sys::spawn(&mut command, move || confinement.enter(group.as_ref(), terminal));
+        let (confinement, terminal) = (self.confinement.clone(), spawn.terminal.is_some());
+        let started = sys::spawn(&mut command, move || match &confinement {
+            Some(confinement) => confinement.enter(group.as_ref(), terminal),
+            None => unconfined(terminal),
+        });
         let child = started.map_err(|error| refused(program, directory, &error))?;
         Ok(Launched { pid: i32::try_from(child.id()).unwrap_or_default(), stdin, outputs })
     }
+}
+
+/// What even an unconfined process is: a session of its own that gains nothing.
+fn unconfined(terminal: bool) -> std::io::Result<()> {
+    rustix::process::setsid()?;
+    if terminal {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    }
+    Ok(rustix::thread::set_no_new_privs(true)?)
 }
 
 fn check(spawn: &Spawn) -> Result<(), Refused> {
@@ -90,7 +109,7 @@ fn refused(program: &str, directory: &str, error: &std::io::Error) -> Refused {
 
 type Streams = (Option<OwnedFd>, [Option<OwnedFd>; 2]);
 
-fn pipes(command: &mut Command, input: bool) -> rustix::io::Result<Streams> {
+fn pipes(command: &mut Command, input: bool, passed_on: bool) -> rustix::io::Result<Streams> {
     let stdin = if input {
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         command.stdin(Stdio::from(theirs));
@@ -99,6 +118,10 @@ fn pipes(command: &mut Command, input: bool) -> rustix::io::Result<Streams> {
         command.stdin(Stdio::null());
         None
     };
+    if passed_on {
+        command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        return Ok((stdin, [None, None]));
+    }
     let (stdout, out) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, errors) = pipe_with(PipeFlags::CLOEXEC)?;
     command.stdout(Stdio::from(out)).stderr(Stdio::from(errors));

@@ -1,10 +1,11 @@
 //! The few calls the safe libraries have no safe form for. The only unsafe code of the project is here.
-#![expect(unsafe_code, reason = "unshare, mount_setattr and code between fork and exec have no safe form")]
+#![expect(unsafe_code, reason = "unshare, mount_setattr, signals and code between fork and exec have no safe form")]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::thread::UnshareFlags;
 
@@ -63,7 +64,24 @@ pub(super) fn spawn(
     command: &mut Command,
     setup: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Child> {
-    // SAFETY: the one caller passes `confine::Confinement::enter`, which keeps to the rule above.
+    // SAFETY: the one caller passes `confine::Confinement::enter` or `setsid` and the like, which keep to the rule above.
     unsafe { command.pre_exec(setup) };
     command.spawn()
+}
+
+/// Where the signal to end is told.
+static TERMINATED: AtomicI32 = AtomicI32::new(-1);
+
+/// Has the signal to end told by twelve zero bytes in a pipe, whichever thread it reaches.
+pub(super) fn tell_on_terminate(pipe: OwnedFd) -> io::Result<()> {
+    TERMINATED.store(pipe.into_raw_fd(), Ordering::SeqCst);
+    // SAFETY: the handler only calls `write`, which may be called in one, on a descriptor that is never closed.
+    let before = unsafe { libc::signal(libc::SIGTERM, terminated as *const () as libc::sighandler_t) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+extern "C" fn terminated(_: libc::c_int) {
+    const RECORD: [u8; 12] = [0; 12];
+    // SAFETY: the buffer is a constant of that length. If it cannot be told, nobody is there to be told.
+    unsafe { libc::write(TERMINATED.load(Ordering::SeqCst), RECORD.as_ptr().cast(), RECORD.len()) };
 }

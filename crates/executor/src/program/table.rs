@@ -26,16 +26,50 @@ pub(super) struct Table {
     pub(super) launcher: Launcher,
     groups: Groups,
     pub(super) reaper: Reaper,
+    /// A process was started that may leave others behind, and something has run ever since.
+    lingering: bool,
 }
 
 impl Table {
     pub(super) fn new(launcher: Launcher, groups: Groups, reaper: Reaper) -> Self {
-        Self { processes: BTreeMap::new(), next: MAIN + 1, launcher, groups, reaper }
+        Self { processes: BTreeMap::new(), next: MAIN + 1, launcher, groups, reaper, lingering: false }
     }
 
     /// Starts the container's own process.
-    pub(super) fn start_main(&mut self, spawn: Spawn, log: LogFile) -> Result<(), Refused> {
-        self.start(MAIN, spawn, Some(log))
+    pub(super) fn start_main(&mut self, spawn: Spawn, log: Option<LogFile>) -> Result<(), Refused> {
+        self.start(MAIN, spawn, log)
+    }
+
+    /// Whether nothing runs but the container's own process, if that does.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        if self.processes.get(&MAIN).is_some_and(Process::is_running) {
+            return !self.processes.values().any(|one| one.id != MAIN && one.is_running());
+        }
+        let quiet = self.reaper.is_alone();
+        self.lingering &= !quiet;
+        quiet
+    }
+
+    /// Whether something runs that nobody has ended.
+    pub(super) fn is_busy(&mut self) -> bool {
+        let running = self.processes.values().any(Process::is_running);
+        running || (self.lingering && !self.is_quiet())
+    }
+
+    /// Ends everything but the container's own process.
+    pub(super) fn reset(&mut self) {
+        let first = rustix::process::getpid().is_init();
+        if first && !self.processes.get(&MAIN).is_some_and(Process::is_running) {
+            // A group of 1 means everyone but us.
+            let _ = rustix::process::kill_process_group(rustix::process::Pid::INIT, Signal::KILL);
+            return;
+        }
+        let others: Vec<(u64, i32)> =
+            self.processes.values().filter(|one| one.id != MAIN).map(|one| (one.id, one.pid)).collect();
+        for (id, pid) in others {
+            self.kill(id);
+            self.kill_left(id, pid);
+        }
     }
 
     /// Starts another process and says its number.
@@ -54,10 +88,11 @@ impl Table {
         let oom_before = self.groups.oom_kills();
         let launched = {
             let _held = self.reaper.starting();
-            self.launcher.launch(&spawn, self.groups.track(id))
+            self.launcher.launch(&spawn, self.groups.track(id), id == MAIN && log.is_none())
         };
         let launched = launched.inspect_err(|_| self.groups.untrack(id))?;
         self.reaper.wake();
+        self.lingering |= spawn.background;
         self.processes.insert(id, Process::new(id, spawn, launched, oom_before, log));
         Ok(())
     }

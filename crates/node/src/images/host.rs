@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{lchown, symlink};
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use thane_executor::plan::{Mount, Source};
 
 use super::ImageConfig;
@@ -35,9 +36,20 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Prepares it in a directory of its own.
-    pub(crate) fn prepare(skeleton: &Path) -> io::Result<Self> {
-        Self::from_root(Path::new("/"), skeleton)
+    /// Prepares it in a directory of its own. One that is there already stays: containers that run may stand on it.
+    pub(crate) fn prepare(directory: &Path) -> io::Result<Self> {
+        files::private_directory(directory)?;
+        let new = directory.join(format!(".new-{}", std::process::id()));
+        let mut host = Self::from_root(Path::new("/"), &new)?;
+        let mut sha = Sha256::new();
+        digest(&new, &mut sha)?;
+        host.skeleton = directory.join(super::hex(&sha.finalize()[..8]));
+        if host.skeleton.exists() {
+            files::remove_tree(&new)?;
+        } else {
+            fs::rename(&new, &host.skeleton)?;
+        }
+        Ok(host)
     }
 
     fn from_root(root: &Path, skeleton: &Path) -> io::Result<Self> {
@@ -71,4 +83,27 @@ impl Host {
         }
         Ok(Self { skeleton: skeleton.to_owned(), mounts, config: ImageConfig::of_directory() })
     }
+}
+
+/// Names, links and content of a tree.
+fn digest(directory: &Path, sha: &mut Sha256) -> io::Result<()> {
+    let mut paths = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    paths.sort();
+    for path in paths {
+        let found = fs::symlink_metadata(&path)?;
+        sha.update(path.file_name().unwrap_or_default().as_encoded_bytes());
+        if found.is_dir() {
+            sha.update(b"/");
+            digest(&path, sha)?;
+            sha.update(b"..");
+        } else if found.is_symlink() {
+            sha.update(b"@");
+            sha.update(fs::read_link(&path)?.as_os_str().as_encoded_bytes());
+        } else {
+            let content = fs::read(&path)?;
+            sha.update((content.len() as u64).to_be_bytes());
+            sha.update(content);
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,10 @@
 //! What a pod has written, looked at now and then: the kernel tells nobody.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{News, Runner};
+use crate::pod::PodExt;
 
 /// Files of one pod that are counted; with more than this it has written too much anyway.
 const FILES_MAX: usize = 2_000_000;
@@ -12,12 +14,14 @@ impl Runner {
     pub(super) fn measure(&self) {
         let (directory, news, group) = (self.directory.path.clone(), self.news.clone(), self.tasks.clone());
         let every = self.shared.config.disk_every;
+        let (shared, uid) = (Arc::clone(&self.shared), PodExt::uid(&*self.pod).to_owned());
         self.tasks.spawn("disk", async move {
             let measuring = async {
                 loop {
                     tokio::time::sleep(every).await;
-                    let path = directory.clone();
-                    let Ok(bytes) = tokio::task::spawn_blocking(move || occupied(&path)).await else { return };
+                    let (path, shared, uid) = (directory.clone(), Arc::clone(&shared), uid.clone());
+                    let measured = move || occupied(&path).saturating_add(shared.layers.occupied(&uid, occupied));
+                    let Ok(bytes) = tokio::task::spawn_blocking(measured).await else { return };
                     if news.send(News::Disk(bytes)).await.is_err() {
                         return;
                     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use thane_executor::plan::PodPlan;
+use thane_runtime::pods::ContainerAt;
 
 use super::{HOST_ADDRESS, Runner};
 use crate::decide::Verdict;
@@ -18,7 +19,7 @@ use crate::record::PodRecord;
 use crate::references;
 use crate::state::{ContainerState, Ended, Now};
 use crate::volumes::{self, Place};
-use crate::{egress, files, ids, launch};
+use crate::{egress, files, ids, launch, layers};
 
 impl Runner {
     /// Finds out what its predecessor left: on disk what still runs, in the API what has ended before.
@@ -95,6 +96,7 @@ impl Runner {
     pub(super) async fn resume(&mut self) {
         let running: Vec<String> = self.living.keys().cloned().collect();
         for name in &running {
+            self.put_in_order(name).await;
             self.watch(name);
         }
         if !running.is_empty() && self.record.is_some() {
@@ -103,6 +105,19 @@ impl Runner {
             }
             self.measure();
             self.renew_at = Some(self.shared.clock.now());
+        }
+    }
+
+    /// Goes on with what an earlier process had begun to do to a container's files; if that cannot be, it ends.
+    async fn put_in_order(&self, name: &str) {
+        let Some(number) = self.directory.last_attempt(name) else { return };
+        let at = ContainerAt { uid: PodExt::uid(&*self.pod).to_owned(), container: name.to_owned() };
+        let attempt = self.directory.attempt(name, number);
+        if let Err(error) = layers::repair(&self.shared, at, attempt).await {
+            tracing::warn!(error, pod = self.pod.name(), container = name, "a container's files cannot be put in order");
+            if let Some(living) = self.living.get(name) {
+                living.kill();
+            }
         }
     }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
-use thane_executor::plan::{ContainerPlan, LAST_WORD, LogLimits, Lower, Main, Mount, ROOT, Root, Source};
+use thane_executor::plan::{ContainerPlan, LAST_WORD, LogLimits, Lower, Mount, ROOT, Root, Source};
 use tokio::sync::mpsc;
 
 use super::prepare::failed;
 use super::{News, Runner};
 use crate::images::{HOST, ImageConfig};
+use crate::layers::Files;
 use crate::pod::PodExt;
 use crate::probe::{self, Subject};
 use crate::program::Living;
@@ -88,6 +89,11 @@ impl Runner {
         // What an earlier try left is of no use.
         let made = files::remove_tree(directory.path()).and_then(|()| make(&directory));
         made.map_err(|error| ("CreateContainerError", failed(&error)))?;
+        if plan.main.is_none() && !plan.root.read_only {
+            // Nothing runs in it between steps, so that what they wrote can be kept.
+            let files = Files::new(base.lowers.clone(), base.id.clone());
+            files.write(directory.path()).map_err(|error| ("CreateContainerError", failed(&error)))?;
+        }
         let id = format!("thane://{}-{}-{attempt}", PodExt::uid(&*self.pod), container.name);
         let started = match self.shared.program.create(&plan).await {
             Ok(started) => started,
@@ -170,11 +176,7 @@ impl Runner {
             },
             mounts,
             cgroups: self.shared.layout.plan(&self.shared.group, uid, group, &bounds),
-            main: Some(Main {
-                command: launch::command(container, &base.config, &env)?,
-                terminal: container.tty == Some(true),
-                stdin: container.stdin == Some(true),
-            }),
+            main: launch::main(&self.pod, container, &base.config, &env)?,
             env,
             working_directory: launch::working_directory(container, &base.config),
             user,

@@ -82,10 +82,8 @@ impl Runner {
         let paths = shared.layout.directories(&[&shared.group, PodExt::uid(&*self.pod), &group]);
         self.tasks.spawn("clear", async move {
             remove_groups(paths).await;
-            for path in [directory.upper(), directory.work()] {
-                if let Err(error) = files::remove_tree(&path) {
-                    tracing::warn!(%error, path = %path.display(), "what a container wrote was not removed");
-                }
+            if let Err(error) = directory.remove_written() {
+                tracing::warn!(%error, path = %directory.path().display(), "what a container wrote was not removed");
             }
         });
     }
@@ -142,6 +140,7 @@ impl Runner {
         if let Err(error) = files::remove_tree(&self.directory.path) {
             tracing::warn!(%error, pod = self.pod.name(), "a pod's files were not removed");
         }
+        self.shared.layers.forget(PodExt::uid(&*self.pod)).await;
     }
 }
 

@@ -29,9 +29,10 @@ pub(crate) struct Bed {
 
 /// A node that runs.
 pub(crate) struct Running {
-    tasks: Tasks,
+    pub(crate) rooms: Arc<Node>,
+    pub(crate) tasks: Tasks,
     _supervisor: thane_runtime::tasks::Supervisor,
-    runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl Running {
@@ -67,9 +68,9 @@ impl Bed {
         let (config, client, group) = (self.config.clone(), self.client(), tasks.clone());
         let starting =
             runtime.spawn(async move { Node::start(config, client, SystemClock::shared(), addresses, &group).await });
-        let node = starting.await.unwrap().unwrap();
-        self.api.as_ref().unwrap().server().open_pods(Arc::new(node), tasks.child("streams"));
-        self.node = Some(Running { tasks, _supervisor: supervisor, runtime });
+        let node = Arc::new(starting.await.unwrap().unwrap());
+        self.api.as_ref().unwrap().server().open_pods(Arc::clone(&node) as _, tasks.child("streams"));
+        self.node = Some(Running { rooms: node, tasks, _supervisor: supervisor, runtime });
     }
 
     /// Ends the node as a signal would.
@@ -181,6 +182,8 @@ impl Bed {
         self.api.take().context("an API")?.stop().await?;
         let left: Vec<_> = std::fs::read_dir(self.folder.path().join("node/pods"))?.collect();
         anyhow::ensure!(left.is_empty(), "files are left: {left:?}");
+        let left: Vec<_> = std::fs::read_dir(self.folder.path().join("node/layers"))?.collect();
+        anyhow::ensure!(left.is_empty(), "layers are left: {left:?}");
         nothing_left(self.folder.path())
     }
 }

@@ -9,5 +9,6 @@ mod forward;
 mod images;
 mod life;
 mod probes;
+mod sandbox;
 mod terminal;
 mod volumes;

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use super::super::{Doing, Failure, Result};
 
 /// A root, and who owns what has to be made in it.
-pub(super) struct Place<'a> {
-    pub(super) root: BorrowedFd<'a>,
-    pub(super) owner: u32,
+pub(in crate::program) struct Place<'a> {
+    pub(in crate::program) root: BorrowedFd<'a>,
+    pub(in crate::program) owner: u32,
 }
 
 impl Place<'_> {
@@ -20,7 +20,7 @@ impl Place<'_> {
     }
 
     /// The directory at a path, made if it is missing.
-    pub(super) fn directory(&self, path: &str) -> Result<OwnedFd> {
+    pub(in crate::program) fn directory(&self, path: &str) -> Result<OwnedFd> {
         let mut so_far = String::new();
         for name in names(path)? {
             let parent = so_far.clone();
@@ -35,7 +35,7 @@ impl Place<'_> {
     }
 
     /// The file at a path, made empty if it is missing.
-    pub(super) fn file(&self, path: &str) -> Result<OwnedFd> {
+    pub(in crate::program) fn file(&self, path: &str) -> Result<OwnedFd> {
         if let Some(file) = self.existing(path) {
             return Ok(file);
         }

@@ -6,12 +6,14 @@ use rustix::process::Signal;
 use thane_executor::frame::{Data, Frame, Stream};
 use thane_executor::message::{Call, Failure as Sort, MAIN, Reply, Request, Size, Spawn};
 
-use super::Server;
+use super::{Server, Settling};
 use crate::program::process::INPUT_MAX;
 use crate::program::{files, spawn};
 
 /// Content that waits to be written on one connection.
 const CONTENT_MAX: usize = 16 * 1024 * 1024;
+/// Requests that wait until nothing runs.
+const SETTLING_MAX: usize = 64;
 
 /// Does what a frame asks for.
 pub(super) fn answer(server: &mut Server, connection: u64, frame: Frame) {
@@ -19,7 +21,7 @@ pub(super) fn answer(server: &mut Server, connection: u64, frame: Frame) {
         Frame::Data(data) => take(server, connection, data),
         Frame::Message(json) => match serde_json::from_slice::<Call>(&json) {
             Ok(Call { id, request }) => {
-                let reply = perform(server, connection, id, request);
+                let Some(reply) = perform(server, connection, id, request) else { return };
                 if let Some(connection) = server.connections.get_mut(&connection) {
                     connection.content.remove(&id);
                     connection.reply(id, reply);
@@ -60,9 +62,38 @@ fn take(server: &mut Server, connection: u64, data: Data) {
     }
 }
 
-fn perform(server: &mut Server, connection: u64, id: u64, request: Request) -> Reply {
+/// None if it is answered later.
+fn perform(server: &mut Server, connection: u64, id: u64, request: Request) -> Option<Reply> {
+    match request {
+        Request::Reset { patience_ms } => {
+            server.table.reset();
+            settle(server, connection, id, patience_ms)
+        }
+        Request::Settle { patience_ms } => {
+            if server.table.is_busy() {
+                return Some(failed(Sort::Exhausted, "processes run".to_owned()));
+            }
+            settle(server, connection, id, patience_ms)
+        }
+        request => Some(perform_now(server, connection, id, request)),
+    }
+}
+
+fn settle(server: &mut Server, connection: u64, id: u64, patience_ms: u64) -> Option<Reply> {
+    if server.table.is_quiet() {
+        return Some(Reply::Done);
+    }
+    if server.settling.len() >= SETTLING_MAX {
+        return Some(failed(Sort::Exhausted, format!("{SETTLING_MAX} wait for that already")));
+    }
+    server.settling.push(Settling { connection, id, until: Instant::now() + Duration::from_millis(patience_ms) });
+    None
+}
+
+fn perform_now(server: &mut Server, connection: u64, id: u64, request: Request) -> Reply {
     match request {
         Request::Ping => Reply::Done,
+        Request::About => Reply::About { directory: server.table.launcher.directory.clone() },
         Request::Bind { env } => {
             server.table.launcher.env.extend(env);
             Reply::Done
@@ -96,13 +127,6 @@ fn perform(server: &mut Server, connection: u64, id: u64, request: Request) -> R
         }
         Request::Forget { process } if process != MAIN && server.table.forget(process) => Reply::Done,
         Request::Forget { process } => unknown(process),
-        Request::Reset => {
-            let others: Vec<u64> = server.table.processes.keys().copied().filter(|id| *id != MAIN).collect();
-            for process in others {
-                server.table.kill(process);
-            }
-            Reply::Done
-        }
         Request::Stop { grace_ms, signal } => stop(server, grace_ms, signal),
         request => file(server, connection, id, request),
     }
@@ -151,7 +175,7 @@ fn resized(server: &mut Server, process: u64, size: Size) -> Reply {
     }
 }
 
-fn stop(server: &mut Server, grace_ms: u64, signal: Option<i32>) -> Reply {
+pub(super) fn stop(server: &mut Server, grace_ms: u64, signal: Option<i32>) -> Reply {
     let signal = signal.and_then(Signal::from_named_raw).unwrap_or(Signal::TERM);
     if let Some(main) = server.table.processes.get(&MAIN) {
         let _ = main.signal(signal, false);
@@ -166,30 +190,35 @@ fn stop(server: &mut Server, grace_ms: u64, signal: Option<i32>) -> Reply {
 
 fn file(server: &mut Server, connection: u64, id: u64, request: Request) -> Reply {
     let Some(connection) = server.connections.get_mut(&connection) else { return Reply::Done };
+    let places = files::Places { directory: &server.table.launcher.directory, owner: server.settings.owner.as_ref() };
     match request {
         Request::WriteFile { path, mode, append } => {
             let content = connection.content.remove(&id).unwrap_or_default();
-            match files::write(&path, mode, append, &content) {
+            match places.write(&path, mode, append, &content) {
                 Ok(()) => Reply::Done,
                 Err(error) => files::failed(&path, &error),
             }
         }
-        Request::ReadFile { path, offset, length } => match files::read(&path, offset, length) {
+        Request::Rename { from, to } => match places.rename(&from, &to) {
+            Ok(()) => Reply::Done,
+            Err(error) => files::failed(&to, &error),
+        },
+        Request::ReadFile { path, offset, length } => match places.read(&path, offset, length) {
             Ok((file, bytes)) => {
                 connection.send_content(id, offset, &bytes);
                 Reply::File { file }
             }
             Err(error) => files::failed(&path, &error),
         },
-        Request::Stat { path } => match files::stat(&path) {
+        Request::Stat { path } => match places.stat(&path) {
             Ok(file) => Reply::File { file },
             Err(error) => files::failed(&path, &error),
         },
-        Request::ListDirectory { path } => match files::list(&path) {
-            Ok(entries) => Reply::Directory { entries },
+        Request::ListDirectory { path, after } => match places.list(&path, &after) {
+            Ok((entries, more)) => Reply::Directory { entries, more },
             Err(error) => files::failed(&path, &error),
         },
-        Request::Remove { path } => match files::remove(&path) {
+        Request::Remove { path } => match places.remove(&path) {
             Ok(()) => Reply::Done,
             Err(error) => files::failed(&path, &error),
         },

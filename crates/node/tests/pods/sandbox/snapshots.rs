@@ -1,0 +1,152 @@
+//! Files as they were after each step, exactly.
+
+use serde_json::json;
+use thane_api::wire::sandbox::StepRequest;
+use thane_executor::plan::root_mount;
+use tonic::Code;
+
+use super::client::{Sandbox, shell, with_sidecars};
+
+/// Everything about files that a user can see.
+const LOOK: &str = "cd / && find workspace root opt var home tmp etc -xdev \
+                    \\( -type d -printf '%p %y %m %U:%G\\n' -o -printf '%p %y %m %U:%G %s %l %n\\n' \\) | sort; \
+                    find workspace root opt -xdev -type f | sort | xargs -r sha256sum; stat -c %a /; du -k workspace/sparse 2>/dev/null || true";
+
+/// What steps do, one after the other.
+const STEPS: [&str; 10] = [
+    "mkdir -p d/e empty && echo 1 > d/e/f && echo keep > d/keep && chmod 700 d && chmod 4711 d/keep",
+    "rm -r d/e && mkdir d/e && echo 2 > d/e/g && chown 1000:1001 d/keep && rmdir empty",
+    "mv d moved && echo 3 > moved/new && ln -s moved/new link && ln moved/keep hard",
+    "rm moved/new && mkdir moved/new && echo deep > moved/new/deep && rm link && mkdir link",
+    "truncate -s 100M sparse && printf end >> sparse && touch -t 200001010000 old",
+    "rm -rf moved/new && echo file > moved/new && rmdir link && ln -s nowhere link",
+    "true",
+    "rm /etc/passwd && echo gone > /etc/group && chmod 711 / && mv moved/e /root/e && echo x >> /root/e/g",
+    "python3 -c 'import os; os.rename(\"moved\", \"again\")' && mkdir moved && touch 'moved/a b' && chmod 000 'moved/a b'",
+    "rm -rf again sparse hard old moved link /root/e",
+];
+
+#[test]
+fn every_step_comes_back_exactly() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let mut seen = Vec::new();
+        for script in STEPS {
+            let (record, said) = sandbox.step(shell(script)).await.unwrap();
+            assert_eq!(record.exit_code, 0, "{script}: {}", String::from_utf8_lossy(&said));
+            assert!(!record.snapshot.is_empty(), "{script}");
+            seen.push((record.snapshot, sandbox.look(LOOK).await));
+        }
+        let state = |at: usize| seen[at].0.split_once('.').unwrap().1;
+        assert_eq!(state(5), state(6), "a step that wrote nothing shares its predecessor's layer");
+        for at in [4, 0, 9, 7, 2, 8, 1, 6, 3, 5] {
+            assert_eq!(sandbox.restore(&seen[at].0, "").await.unwrap(), i64::try_from(at).unwrap());
+            assert_eq!(sandbox.look(LOOK).await, seen[at].1, "after step {at}");
+        }
+        assert_eq!(sandbox.history(true).await.len(), 6);
+        let record = sandbox.run("echo other > branch").await;
+        assert_eq!((record.index, record.parent), (10, 5), "indexes are never used again");
+        assert_eq!(sandbox.history(true).await.iter().map(|one| one.index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 10]);
+        assert_eq!(sandbox.history(false).await.len(), 11);
+        sandbox.restore("", "").await.unwrap();
+        assert_eq!(sandbox.look("ls -A /workspace; stat -c %a /").await, "755\n");
+        for wrong in ["99.x", "nonsense", "3.other"] {
+            assert_eq!(sandbox.restore(wrong, "").await.unwrap_err().code(), Code::NotFound, "{wrong}");
+        }
+        bed.delete("p").await;
+        bed
+    });
+}
+
+#[test]
+fn a_hundred_steps_and_back() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let mut snapshots = Vec::new();
+        for step in 0..100 {
+            let script = format!("echo {step} > last; echo {step} > f{step}; rm -f f{}", step - 3);
+            let record = sandbox.run(&script).await;
+            assert!(!record.snapshot.is_empty(), "step {step}");
+            snapshots.push(record.snapshot);
+        }
+        for step in [99, 0, 50, 98] {
+            sandbox.restore(&snapshots[step], "").await.unwrap();
+            let said = sandbox.look("cat last; ls | wc -l").await;
+            assert_eq!(said, format!("{step}\n{}\n", (step + 1).min(3) + 1));
+        }
+        bed.delete("p").await;
+        bed
+    });
+}
+
+#[test]
+fn forks_go_their_own_ways_and_outlive_where_they_came_from() {
+    with_sidecars(|bed, trust| async move {
+        let mut first = Sandbox::new(&bed, &trust, "p").await;
+        let mut others = [Sandbox::new(&bed, &trust, "q").await, Sandbox::new(&bed, &trust, "r").await];
+        first.run("echo base > file").await;
+        let record = first.run("echo two >> file; mkdir made").await;
+        first.run("rm file").await;
+        for (at, other) in others.iter_mut().enumerate() {
+            assert_eq!(other.restore(&record.snapshot, &first.uid()).await.unwrap(), 1);
+            assert_eq!(other.run(&format!("echo own{at} >> file")).await.index, 2);
+        }
+        bed.delete("p").await;
+        for (at, other) in others.iter_mut().enumerate() {
+            assert_eq!(other.look("cat file; ls").await, format!("base\ntwo\nown{at}\nfile\nmade\n"));
+            let history = other.history(true).await;
+            assert_eq!(history.iter().map(|one| one.index).collect::<Vec<_>>(), [0, 1, 2]);
+            assert_eq!(other.restore(&history[0].snapshot, "").await.unwrap(), 0);
+            assert_eq!(other.look("cat file; ls").await, "base\nfile\n");
+        }
+        let gone = others[0].restore(&record.snapshot, "nobody").await.unwrap_err();
+        assert_eq!(gone.code(), Code::NotFound);
+        bed.delete("q").await;
+        bed.delete("r").await;
+        bed
+    });
+}
+
+#[test]
+fn sessions_outlive_the_process_that_serves_them() {
+    with_sidecars(|mut bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let first = sandbox.run("echo one > file").await;
+        let late = StepRequest { operation: "late".to_owned(), ..shell("sleep 2; echo late >> file; echo said") };
+        let mut events = sandbox.steps.run_step(late.clone()).await.unwrap().into_inner();
+        assert!(events.message().await.unwrap().is_some(), "it has begun");
+        bed.node.take().unwrap().kill();
+        bed.start_node().await;
+        trust.sidecars(&bed);
+        let mut sandbox = Sandbox::reach(&trust, sandbox.pod.clone()).await;
+        // Its turn comes when the step that went on has been recorded.
+        assert_eq!(sandbox.look("cat file").await, "one\nlate\n");
+        let (record, said) = sandbox.step(late).await.unwrap();
+        assert_eq!((record.index, record.exit_code, said.as_slice()), (1, 0, &b"said\n"[..]));
+        assert!(!record.snapshot.is_empty());
+        assert_eq!(sandbox.restore(&first.snapshot, "").await.unwrap(), 0);
+        assert_eq!(sandbox.look("cat file").await, "one\n");
+        // What an interrupted process had begun is gone on with: here a layer that was about to be made.
+        let attempt = bed.attempt(&sandbox.pod, "main", 0);
+        sandbox.look("echo two > file").await;
+        bed.node.take().unwrap().kill();
+        let record: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(attempt.join("record.json")).unwrap()).unwrap();
+        let table = std::fs::read_to_string(format!("/proc/{}/mountinfo", record["started"]["pid"])).unwrap();
+        let mut files: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(attempt.join("files.json")).unwrap()).unwrap();
+        let name = "11111111-2222-3333-4444-555555555555";
+        files["intent"] = json!({
+            "leaves": root_mount(&table).unwrap(), "base": name, "chain": [name, files["base"]],
+            "seals": true, "top": files["top"],
+        });
+        std::fs::write(attempt.join("files.json"), serde_json::to_vec(&files).unwrap()).unwrap();
+        bed.start_node().await;
+        trust.sidecars(&bed);
+        let mut sandbox = Sandbox::reach(&trust, sandbox.pod.clone()).await;
+        assert_eq!(sandbox.look("cat file").await, "two\n");
+        assert!(sandbox.run("true").await.snapshot.ends_with(name));
+        bed.delete("p").await;
+        bed
+    });
+}
