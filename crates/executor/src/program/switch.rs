@@ -9,11 +9,11 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::mount::{MoveMountFlags, move_mount};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thane_executor::plan::{Started, SwitchPlan, root_mount};
 
 use super::root::{self, Place};
-use super::{Doing, Failure, Result, plan, started, sys};
+use super::{Doing, Failure, Result, plan, started};
 
 /// Does it and says which process has the new root.
 pub(super) fn switch() -> Result<Started> {
@@ -30,8 +30,6 @@ pub(super) fn switch() -> Result<Started> {
     }
     rustix::process::umask(Mode::empty());
     let new = root::overlay(&plan.root, users.as_fd())?;
-    // A namespace cannot be entered while its mounts are shared with another thread's.
-    sys::unshare(UnshareFlags::FS).doing(|| "have a directory of our own".to_owned())?;
     move_into_link_name_space(mounts.as_fd(), Some(LinkNameSpaceType::Mount))
         .doing(|| "enter the container's mounts".to_owned())?;
     let moves = targets(&new, &children(&table, present), plan.ids.base)?;

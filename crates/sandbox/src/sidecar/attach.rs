@@ -51,7 +51,7 @@ async fn wait(desk: &Desk, underway: &Underway, from: [u64; 2], tell: &Tell) {
                 let over = done.wait_for(Option::is_some).await.ok().and_then(|record| record.clone());
                 return finish(over, tell).await;
             }
-            (None, Some(record)) => return finish(Some(record), tell).await,
+            (None, Some(over)) => return finish(Some(over), tell).await,
             (None, None) => {}
         }
         let news = tokio::select! {
@@ -68,12 +68,9 @@ async fn wait(desk: &Desk, underway: &Underway, from: [u64; 2], tell: &Tell) {
     }
 }
 
-async fn finish(record: Option<Arc<StepRecord>>, tell: &Tell) {
-    let last = match record {
-        Some(record) => Ok(event(Event::Finished(StepRecord::clone(&record)))),
-        None => Err(Status::unavailable("the step was given up")),
-    };
-    let _ = tell.send(last).await;
+async fn finish(over: Option<Result<Arc<StepRecord>, Status>>, tell: &Tell) {
+    let over = over.unwrap_or_else(|| Err(Status::unavailable("the step was given up")));
+    let _ = tell.send(over.map(|record| event(Event::Finished(StepRecord::clone(&record))))).await;
 }
 
 /// Passes on what a process says until its end.

@@ -45,8 +45,8 @@ pub(super) struct Underway {
     pub(super) digest: Vec<u8>,
     /// Its process, once it has one.
     pub(super) process: watch::Sender<Option<u64>>,
-    /// Its record, once it has ended.
-    pub(super) done: watch::Sender<Option<Arc<StepRecord>>>,
+    /// Its record once it has ended, or why there is none.
+    pub(super) done: watch::Sender<Option<Result<Arc<StepRecord>, Status>>>,
 }
 
 #[derive(Default)]
