@@ -34,7 +34,10 @@ pub struct PodPlan {
 
 /// The number of a process's root mount, from the kernel's table of its mounts.
 pub fn root_mount(mounts: &str) -> Option<u64> {
-    mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/")).find_map(|line| line.split(' ').next()?.parse().ok())
+    mounts
+        .lines()
+        .filter(|line| line.split(' ').nth(4) == Some("/"))
+        .find_map(|line| line.split(' ').next()?.parse().ok())
 }
 
 /// A program that was started.

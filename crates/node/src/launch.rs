@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn a_sandbox_waits_unless_the_pod_names_a_command() {
         let pod = |annotations: Value| -> Pod {
-            serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}})).unwrap()
+            serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": {"containers": []}}))
+                .unwrap()
         };
         let marked = pod(json!({SANDBOX: "a"}));
         let run = |pod: &Pod, own: Value| {

@@ -75,8 +75,7 @@ impl Layers {
             return;
         }
         let needed = self.prune();
-        let gone: Vec<PathBuf> =
-            before.difference(&needed).map(|name| self.directory.join(name)).collect();
+        let gone: Vec<PathBuf> = before.difference(&needed).map(|name| self.directory.join(name)).collect();
         let removed = tokio::task::spawn_blocking(move || {
             for path in gone {
                 if let Err(error) = crate::files::remove_tree(&path) {

@@ -37,12 +37,7 @@ pub(super) type Refused = (Sort, String);
 impl Launcher {
     /// Starts a process; `group` is the file it joins its control group by.
     /// With `passed_on` it writes where we do.
-    pub(super) fn launch(
-        &self,
-        spawn: &Spawn,
-        group: Option<OwnedFd>,
-        passed_on: bool,
-    ) -> Result<Launched, Refused> {
+    pub(super) fn launch(&self, spawn: &Spawn, group: Option<OwnedFd>, passed_on: bool) -> Result<Launched, Refused> {
         let Some((program, arguments)) = spawn.command.split_first() else {
             return Err((Sort::Invalid, "there is no command".to_owned()));
         };

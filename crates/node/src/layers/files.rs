@@ -99,7 +99,9 @@ pub(crate) fn names(turn: u64) -> (String, String) {
 
 /// Whether a directory of a start takes what is written, or did.
 pub(crate) fn is_written(name: &str) -> bool {
-    ["upper", "work"].iter().any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+    ["upper", "work"]
+        .iter()
+        .any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
 }
 
 /// What all containers of these pods stand on.

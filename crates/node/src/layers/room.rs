@@ -127,7 +127,8 @@ impl ContainerLayers {
         files.write(self.attempt.path()).map_err(failed)?;
         self.shared.layers.states.lock().stand(&self.at.uid, &self.at.container, &files);
         let left = [self.path(&old.0), self.path(&old.1)];
-        let removed = tokio::task::spawn_blocking(move || left.iter().try_for_each(|path| crate::files::remove_tree(path)));
+        let removed =
+            tokio::task::spawn_blocking(move || left.iter().try_for_each(|path| crate::files::remove_tree(path)));
         if let Ok(Err(error)) = removed.await {
             tracing::warn!(%error, "what a container had written was not removed");
         }

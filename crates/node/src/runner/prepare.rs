@@ -114,7 +114,12 @@ impl Runner {
         let at = ContainerAt { uid: PodExt::uid(&*self.pod).to_owned(), container: name.to_owned() };
         let attempt = self.directory.attempt(name, number);
         if let Err(error) = layers::repair(&self.shared, at, attempt).await {
-            tracing::warn!(error, pod = self.pod.name(), container = name, "a container's files cannot be put in order");
+            tracing::warn!(
+                error,
+                pod = self.pod.name(),
+                container = name,
+                "a container's files cannot be put in order"
+            );
             if let Some(living) = self.living.get(name) {
                 living.kill();
             }

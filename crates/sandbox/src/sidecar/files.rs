@@ -92,9 +92,9 @@ impl Writing {
 
 impl Desk {
     /// Writes a file at once.
-    pub(super) async fn put_file(&self, path: &str, mode: Option<u32>, content: Vec<u8>) -> Result<(), Status> {
+    pub(super) async fn put_file(&self, path: &str, mode: Option<u32>, content: &[u8]) -> Result<(), Status> {
         let mut writing = Writing::begin(self, path, mode).await?;
-        if let Err(status) = writing.push(&content).await {
+        if let Err(status) = writing.push(content).await {
             writing.give_up().await;
             return Err(status);
         }
@@ -142,15 +142,14 @@ impl Desk {
             check(path)?;
             let mut executor = self.connect().await?;
             loop {
-                let (file, data) =
-                    executor.read(path, offset, DATA_MAX as u64).await.map_err(executor::status)?;
+                let (file, data) = executor.read(path, offset, DATA_MAX as u64).await.map_err(executor::status)?;
                 sha.update(&data);
                 let (at, length) = (offset, data.len() as u64);
                 let done = data.is_empty();
                 offset += length;
                 let chunk = FileChunk {
                     path: path.to_owned(),
-                    data,
+                    data: data.into(),
                     offset: i64::try_from(at).unwrap_or(i64::MAX),
                     size_bytes: i64::try_from(if done { offset } else { file.size }).unwrap_or(i64::MAX),
                     sha256: if done { hex(&sha.finalize_reset()) } else { String::new() },

@@ -106,8 +106,7 @@ impl Follow {
                 self.apply(&pod);
             }
             watcher::Event::InitDone => {
-                let gone: Vec<String> =
-                    self.served.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
+                let gone: Vec<String> = self.served.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
                 gone.iter().for_each(|uid| self.end(uid));
             }
             watcher::Event::Apply(pod) => self.apply(&pod),

@@ -44,19 +44,31 @@ pub(super) fn lost(record: &mut StepRecord, why: &str) {
     record.failure = Some(failure(Kind::Infra, why));
 }
 
-/// Takes notice of output: the first of it is kept, all of it is counted.
-pub(super) fn output(record: &mut StepRecord, stderr: bool, offset: u64, bytes: &[u8]) {
-    let (kept, count) = if stderr {
-        (&mut record.stderr, &mut record.stderr_bytes)
-    } else {
-        (&mut record.stdout, &mut record.stdout_bytes)
-    };
-    let room = KEPT.saturating_sub(kept.len());
-    // Only what follows on what is kept belongs behind it.
-    if usize::try_from(offset) == Ok(kept.len()) {
-        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+/// Output of a step: the first of it is kept, all of it is counted.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    kept: [Vec<u8>; 2],
+    counts: [u64; 2],
+}
+
+impl Output {
+    /// Takes notice of more.
+    pub(super) fn push(&mut self, stderr: bool, offset: u64, bytes: &[u8]) {
+        let (kept, count) = (&mut self.kept[usize::from(stderr)], &mut self.counts[usize::from(stderr)]);
+        let room = KEPT.saturating_sub(kept.len());
+        // Only what follows on what is kept belongs behind it.
+        if usize::try_from(offset) == Ok(kept.len()) {
+            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+        *count = (*count).max(offset.saturating_add(bytes.len() as u64));
     }
-    *count = (*count).max(offset.saturating_add(bytes.len() as u64));
+
+    /// Puts it into the record.
+    pub(super) fn record(self, record: &mut StepRecord) {
+        let [stdout, stderr] = self.kept;
+        (record.stdout, record.stderr) = (stdout.into(), stderr.into());
+        [record.stdout_bytes, record.stderr_bytes] = self.counts;
+    }
 }
 
 /// What is counted of an end.
@@ -83,7 +95,7 @@ pub(super) fn begun(request: &StepRequest, index: i64, parent: i64, started_at_m
         working_dir: request.working_dir.clone(),
         started_at_ms,
         live: true,
-        digest: digest(request),
+        digest: digest(request).into(),
         timeout_ms: request.timeout_ms,
         background: request.background,
         stdin: request.stdin.clone(),
@@ -144,11 +156,13 @@ mod tests {
 
     #[test]
     fn the_first_of_output_is_kept_and_all_is_counted() {
+        let mut output = Output::default();
+        output.push(false, 0, b"ab");
+        output.push(false, 2, &vec![b'x'; KEPT]);
+        output.push(false, KEPT as u64 + 2, b"more");
+        output.push(true, 5, b"late");
         let mut record = StepRecord::default();
-        output(&mut record, false, 0, b"ab");
-        output(&mut record, false, 2, &vec![b'x'; KEPT]);
-        output(&mut record, false, KEPT as u64 + 2, b"more");
-        output(&mut record, true, 5, b"late");
+        output.record(&mut record);
         assert_eq!((record.stdout.len(), record.stdout_bytes), (KEPT, KEPT as u64 + 6));
         assert_eq!((record.stderr.len(), record.stderr_bytes), (0, 9), "what was missed is not made up");
     }
@@ -162,7 +176,7 @@ mod tests {
             StepRequest { command: vec!["ab".to_owned()], ..base.clone() },
             StepRequest { command: vec!["a".to_owned()], working_dir: "b".to_owned(), ..base.clone() },
             StepRequest { timeout_ms: 1, ..base.clone() },
-            StepRequest { stdin: vec![0], ..base.clone() },
+            StepRequest { stdin: vec![0].into(), ..base.clone() },
         ] {
             assert_ne!(digest(&base), digest(&other));
         }

@@ -39,7 +39,7 @@ impl Desk {
         }
         for file in request.files {
             let mode = if file.mode == 0 { 0o644 } else { file.mode };
-            self.put_file(&file.path, Some(mode), file.content).await?;
+            self.put_file(&file.path, Some(mode), &file.content).await?;
         }
         self.append(vec![Fact::Bound(request.session, digest)], true).await?;
         self.touch();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use thane_api::wire::sandbox::step_event::Event;
 use thane_api::wire::sandbox::{KeepAlive, StepEvent, StepOutput, StepRecord, StepRequest, StepStarted};
 use thane_executor::client::{Error, Executor, Heard, Listener, Speaker};
@@ -13,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tonic::Status;
 
 use super::desk::{Desk, Open, Underway};
+use super::outcome::Output;
 use super::steps::Fact;
 use super::{attach, executor, outcome};
 
@@ -60,8 +62,7 @@ impl Desk {
             self.metrics.full("steps");
             return Err(Status::resource_exhausted("the sandbox has as many steps as it may"));
         }
-        let underway =
-            Arc::new(Underway { digest, process: watch::Sender::new(None), done: watch::Sender::new(None) });
+        let underway = Arc::new(Underway { digest, process: watch::Sender::new(None), done: watch::Sender::new(None) });
         if !request.operation.is_empty() {
             let mut operations = self.operations.lock();
             if let Some(other) = operations.get(&request.operation).cloned() {
@@ -125,7 +126,7 @@ impl Desk {
         let mut record = outcome::begun(&request, index, self.log.head(), self.now_ms());
         if !request.unrecorded {
             // Not durable: if the machine ends, so does the sandbox.
-            self.append(vec![Fact::Began(StepRecord { stdin: Vec::new(), ..record.clone() })], false).await?;
+            self.append(vec![Fact::Began(StepRecord { stdin: Bytes::new(), ..record.clone() })], false).await?;
         }
         let begun = self.clock.monotonic();
         match executor.call(Request::Spawn(spawn(&request, index))).await {
@@ -134,7 +135,7 @@ impl Desk {
                 let started = event(Event::Started(StepStarted { index, process }));
                 let _ = tell.send(Ok(started)).await;
                 let (speaker, listener) = executor.split();
-                let ended = follow((speaker, listener), process, request.stdin, &mut record, tell).await;
+                let ended = follow((speaker, listener), process, &request.stdin, &mut record, tell).await;
                 executor = match ended {
                     Ok((exit, executor)) => {
                         outcome::ended(&mut record, &exit);
@@ -217,7 +218,7 @@ impl Desk {
                 let attached = executor.call(attach).await;
                 let (nobody, _) = mpsc::channel(1);
                 let ended = match attached {
-                    Ok(_) => follow(executor.split(), found.process, Vec::new(), &mut record, &nobody).await,
+                    Ok(_) => follow(executor.split(), found.process, &[], &mut record, &nobody).await,
                     Err(error) => Err(error),
                 };
                 ended.map(|(exit, executor)| (Some(exit), executor)).ok()
@@ -276,12 +277,13 @@ fn spawn(request: &StepRequest, index: i64) -> Spawn {
 async fn follow(
     (mut speaker, mut listener): (Speaker, Listener),
     process: u64,
-    input: Vec<u8>,
+    input: &[u8],
     record: &mut StepRecord,
     tell: &Tell,
 ) -> Result<(Exit, Executor), Error> {
+    let mut output = Output::default();
     let exit = {
-        let feeding = feed(&mut speaker, process, &input);
+        let feeding = feed(&mut speaker, process, input);
         let mut feeding = std::pin::pin!(feeding);
         let mut fed = input.is_empty();
         loop {
@@ -297,19 +299,21 @@ async fn follow(
                 Err(_) => {
                     let _ = tell.try_send(Ok(event(Event::KeepAlive(KeepAlive {}))));
                 }
-                Ok(heard) => match heard? {
+                Ok(Err(error)) => break Err(error),
+                Ok(Ok(heard)) => match heard {
                     Heard::Data(data) if data.process == process => {
-                        outcome::output(record, data.stream == Stream::Stderr, data.offset, &data.bytes);
+                        output.push(data.stream == Stream::Stderr, data.offset, &data.bytes);
                         // Slow readers slow the process down; who has gone is not waited for.
                         let _ = tell.send(Ok(said(data))).await;
                     }
-                    Heard::Said(Said::Exited { process: which, exit }) if which == process => break exit,
+                    Heard::Said(Said::Exited { process: which, exit }) if which == process => break Ok(exit),
                     _ => {}
                 },
             }
         }
     };
-    Ok((exit, Executor::join(speaker, listener)))
+    output.record(record);
+    Ok((exit?, Executor::join(speaker, listener)))
 }
 
 async fn feed(speaker: &mut Speaker, process: u64, input: &[u8]) -> Result<(), Error> {
@@ -325,7 +329,7 @@ pub(super) fn event(event: Event) -> StepEvent {
 
 pub(super) fn said(data: Data) -> StepEvent {
     let stderr = data.stream == Stream::Stderr;
-    event(Event::Output(StepOutput { stderr, offset: data.offset, data: data.bytes }))
+    event(Event::Output(StepOutput { stderr, offset: data.offset, data: data.bytes.into() }))
 }
 
 /// A recorded step, told again from where one had come.
@@ -335,7 +339,7 @@ pub(super) fn told(record: StepRecord, stdout: u64, stderr: u64) -> Events {
     for (is_stderr, kept, from) in [(false, &record.stdout, stdout), (true, &record.stderr, stderr)] {
         let skip = usize::try_from(from).unwrap_or(usize::MAX).min(kept.len());
         if skip < kept.len() {
-            let output = StepOutput { stderr: is_stderr, offset: skip as u64, data: kept[skip..].to_vec() };
+            let output = StepOutput { stderr: is_stderr, offset: skip as u64, data: kept.slice(skip..) };
             all.push(event(Event::Output(output)));
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use thane_api::wire::sandbox::sandbox_service_server::SandboxServiceServer;
 use thane_api::wire::sidecar::agent_service_server::AgentServiceServer;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::service::Routes;
 

@@ -83,7 +83,7 @@ async fn listen(mut listener: Listener, wanted: u64, tell: &Tell) {
     loop {
         let (said, last) = match listener.hear().await {
             Ok(Heard::Data(data)) if data.process == wanted => {
-                (Ok(ShellOutput { data: data.bytes, ..ShellOutput::default() }), false)
+                (Ok(ShellOutput { data: data.bytes.into(), ..ShellOutput::default() }), false)
             }
             Ok(Heard::Said(Said::Exited { process, exit })) if process == wanted => {
                 (Ok(ShellOutput { exit_code: exit.code, closed: true, ..ShellOutput::default() }), true)
@@ -98,11 +98,7 @@ async fn listen(mut listener: Listener, wanted: u64, tell: &Tell) {
 }
 
 /// Passes on input until there is no more.
-async fn speak(
-    speaker: &mut Speaker,
-    process: u64,
-    mut input: impl Stream<Item = Result<ShellInput, Status>> + Unpin,
-) {
+async fn speak(speaker: &mut Speaker, process: u64, mut input: impl Stream<Item = Result<ShellInput, Status>> + Unpin) {
     while let Some(Ok(message)) = input.next().await {
         if message.resize {
             let size = |number: i32| u16::try_from(number).unwrap_or_default().max(1);

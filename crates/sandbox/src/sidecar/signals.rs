@@ -44,9 +44,15 @@ mod tests {
 
     #[test]
     fn names_and_numbers_mean_the_same() {
-        for (text, expected) in
-            [("SIGTERM", Some(15)), ("term", Some(15)), ("9", Some(9)), ("0", None), ("64", None), ("", None), ("SIGX", None)]
-        {
+        for (text, expected) in [
+            ("SIGTERM", Some(15)),
+            ("term", Some(15)),
+            ("9", Some(9)),
+            ("0", None),
+            ("64", None),
+            ("", None),
+            ("SIGX", None),
+        ] {
             assert_eq!(number(text), expected, "{text}");
         }
     }

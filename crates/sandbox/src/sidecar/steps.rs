@@ -14,8 +14,8 @@ use std::path::Path;
 use parking_lot::Mutex;
 use thane_api::wire::sandbox::StepRecord;
 
-pub(super) use branch::NONE;
 use branch::Branches;
+pub(super) use branch::NONE;
 pub(super) use frames::Fact;
 use frames::HEADER;
 
@@ -80,12 +80,7 @@ impl StepLog {
         steps.into_iter().map(|step| log.read(step)).collect()
     }
 
-    /// Writes a fact; if it matters, it is on disk when this returns.
-    pub(super) fn append(&self, fact: &Fact, durable: bool) -> io::Result<()> {
-        self.append_all(std::slice::from_ref(fact), durable)
-    }
-
-    /// Writes facts.
+    /// Writes facts; if it matters, they are on disk when this returns.
     pub(super) fn append_all(&self, facts: &[Fact], durable: bool) -> io::Result<()> {
         let mut held = self.writer.lock();
         let writer = &mut *held;
@@ -131,8 +126,7 @@ impl StepLog {
     /// Indexes of recorded steps, oldest first.
     pub(super) fn steps(&self, live: bool, from: i64) -> Vec<i64> {
         let index = self.index.lock();
-        let steps: BTreeSet<i64> =
-            if live { index.branches.live() } else { index.steps.keys().copied().collect() };
+        let steps: BTreeSet<i64> = if live { index.branches.live() } else { index.steps.keys().copied().collect() };
         steps.into_iter().filter(|step| *step >= from).collect()
     }
 
@@ -183,8 +177,7 @@ impl Index {
     fn learn(&mut self, fact: &Fact, offset: u64, length: usize) {
         match fact {
             Fact::Ended(record) => {
-                let known =
-                    Known { offset, length, digest: record.digest.clone(), snapshot: record.snapshot.clone() };
+                let known = Known { offset, length, digest: record.digest.to_vec(), snapshot: record.snapshot.clone() };
                 if !record.operation.is_empty() {
                     self.operations.insert(record.operation.clone(), record.index);
                 }

@@ -13,7 +13,11 @@ use super::client::{Sandbox, with_sidecars};
 fn chunks(path: &str, sha256: &str, pieces: &[Vec<u8>]) -> tokio_stream::Iter<std::vec::IntoIter<WriteFileChunk>> {
     let all: Vec<WriteFileChunk> = pieces
         .iter()
-        .map(|data| WriteFileChunk { path: path.to_owned(), data: data.clone(), expected_sha256: sha256.to_owned() })
+        .map(|data| WriteFileChunk {
+            path: path.to_owned(),
+            data: data.clone().into(),
+            expected_sha256: sha256.to_owned(),
+        })
         .collect();
     tokio_stream::iter(all)
 }
@@ -76,7 +80,8 @@ fn paths_lead_nowhere_else() {
             assert_eq!(refused.code(), Code::InvalidArgument, "{path:?}");
         }
         for path in ["/nowhere", "/workspace/out/shadow"] {
-            let mut read = sandbox.agent.read_file(ReadFileRequest { path: path.to_owned() }).await.unwrap().into_inner();
+            let mut read =
+                sandbox.agent.read_file(ReadFileRequest { path: path.to_owned() }).await.unwrap().into_inner();
             assert_eq!(read.message().await.unwrap_err().code(), Code::NotFound, "{path}");
         }
         let lost = RemoveFileRequest { path: "nowhere".to_owned() };

@@ -25,7 +25,7 @@ fn steps_run_one_after_the_other_and_are_recorded() {
         assert_eq!((about.snapshots, about.next_index, about.working_dir.as_str()), (true, 0, "/workspace"));
         let (record, said) = sandbox.step(shell("printf 'a\\377b'; printf oh >&2; exit 3")).await.unwrap();
         assert_eq!((record.index, record.exit_code, kind(&record)), (0, 3, None));
-        assert_eq!((record.stdout.as_slice(), record.stderr.as_slice()), (&b"a\xffb"[..], &b"oh"[..]));
+        assert_eq!((&record.stdout[..], &record.stderr[..]), (&b"a\xffb"[..], &b"oh"[..]));
         assert!(said.len() == 5 && !record.snapshot.is_empty());
         for (request, code, expected) in [
             (StepRequest { command: vec!["nowhere".to_owned()], ..StepRequest::default() }, 127, Kind::User),
@@ -36,7 +36,8 @@ fn steps_run_one_after_the_other_and_are_recorded() {
             let (record, _) = sandbox.step(request).await.unwrap();
             assert_eq!((record.exit_code, kind(&record)), (code, Some(expected)));
         }
-        let (record, said) = sandbox.step(StepRequest { stdin: b"given".to_vec(), ..shell("cat; pwd") }).await.unwrap();
+        let (record, said) =
+            sandbox.step(StepRequest { stdin: b"given".to_vec().into(), ..shell("cat; pwd") }).await.unwrap();
         assert_eq!(said, b"given/workspace\n");
         let (_, said) = sandbox.step(shell("head -c 3000000 /dev/zero")).await.unwrap();
         assert_eq!(said.len(), 3_000_000);
@@ -82,7 +83,7 @@ fn a_session_is_bound_once() {
         let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
         let mut env: HashMap<String, String> = (0..10_000).map(|one| (format!("V{one}"), "x".to_owned())).collect();
         env.insert("TOKEN".to_owned(), "secret".to_owned());
-        let file = File { path: "deep/config".to_owned(), content: vec![0, 255], mode: 0o600 };
+        let file = File { path: "deep/config".to_owned(), content: vec![0, 255].into(), mode: 0o600 };
         let bind = BindRequest { session: "s".to_owned(), env, files: vec![file] };
         sandbox.steps.bind(bind.clone()).await.unwrap();
         sandbox.steps.bind(bind.clone()).await.unwrap();

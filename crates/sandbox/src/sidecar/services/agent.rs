@@ -71,7 +71,7 @@ impl AgentService for Agent {
         for (path, content) in files {
             let base = base_path.trim_end_matches('/');
             let at = if base_path.is_empty() { path } else { format!("{base}/{}", path.trim_start_matches('/')) };
-            if let Err(status) = self.desk.put_file(&at, None, content.into_bytes()).await {
+            if let Err(status) = self.desk.put_file(&at, None, content.as_bytes()).await {
                 return said(status, |message| FileResponse { success: false, message });
             }
         }
@@ -144,7 +144,7 @@ impl AgentService for Agent {
         // Who follows is not heard before what was sent has been taken.
         let follow = Ask::Attach { process, stdout: u64::MAX, stderr: u64::MAX };
         executor.call(follow).await.map_err(executor::status)?;
-        executor.input(process, data).await.map_err(executor::status)?;
+        executor.input(process, data.to_vec()).await.map_err(executor::status)?;
         executor.call(Ask::Ping).await.map_err(executor::status)?;
         Ok(Response::new(WriteStdinResponse {}))
     }
@@ -157,7 +157,8 @@ fn log(event: Event) -> Option<ExecLog> {
         Event::KeepAlive(_) => Some(ExecLog::default()),
         Event::Finished(record) => {
             let why = record.failure.map(|failure| failure.message).unwrap_or_default();
-            Some(ExecLog { stderr: why.into_bytes(), exit_code: record.exit_code, done: true, ..ExecLog::default() })
+            let stderr = why.into_bytes().into();
+            Some(ExecLog { stderr, exit_code: record.exit_code, done: true, ..ExecLog::default() })
         }
         Event::Started(_) => None,
     }

@@ -8,9 +8,9 @@ use thane_api::wire::sandbox::{
     ProcessesReply, ProcessesRequest, RemoveFileReply, RemoveFileRequest, RestoreReply, RestoreRequest, StepEvent,
     StepRecord, StepRequest,
 };
+use thane_executor::message::Request as Ask;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use thane_executor::message::Request as Ask;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Answers, answers};

@@ -34,7 +34,8 @@ impl Fact {
             Self::Ended(record) => (1, record.encode_to_vec()),
             Self::Began(record) => (2, record.encode_to_vec()),
             Self::Bound(session, digest) => {
-                let record = StepRecord { name: session.clone(), digest: digest.clone(), ..StepRecord::default() };
+                let (name, digest) = (session.clone(), digest.clone().into());
+                let record = StepRecord { name, digest, ..StepRecord::default() };
                 (3, record.encode_to_vec())
             }
             Self::Moved(step) => (4, step.to_be_bytes().to_vec()),
@@ -69,7 +70,7 @@ impl Fact {
             2 => Self::Began(StepRecord::decode(content).ok()?),
             3 => {
                 let record = StepRecord::decode(content).ok()?;
-                Self::Bound(record.name, record.digest)
+                Self::Bound(record.name, record.digest.to_vec())
             }
             4 => Self::Moved(i64::from_be_bytes(content.try_into().ok()?)),
             5 => Self::Lives(String::from_utf8(content.to_vec()).ok()?),
@@ -91,9 +92,10 @@ mod tests {
     use super::*;
 
     fn facts() -> impl Strategy<Value = Fact> {
-        let record = (any::<i64>(), ".*", proptest::collection::vec(any::<u8>(), 0..200)).prop_map(
-            |(index, name, stdout)| StepRecord { index, name, stdout, ..StepRecord::default() },
-        );
+        let record =
+            (any::<i64>(), ".*", proptest::collection::vec(any::<u8>(), 0..200)).prop_map(|(index, name, stdout)| {
+                StepRecord { index, name, stdout: stdout.into(), ..StepRecord::default() }
+            });
         prop_oneof![
             record.clone().prop_map(Fact::Ended),
             record.prop_map(Fact::Began),
@@ -110,13 +112,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn facts_are_read_as_written_and_never_otherwise(fact in facts(), at in any::<proptest::sample::Index>(), bit in 0..8) {
+        fn facts_are_read_as_written_and_never_otherwise(fact in facts(), at in any::<proptest::sample::Index>(), bit in 0..8_u32) {
             let bytes = fact.encode();
             let (header, content) = split(&bytes);
             prop_assert_eq!(Fact::length(header), Some(content.len()));
             prop_assert_eq!(Fact::decode(header, content), Some(fact));
             let mut damaged = bytes.clone();
-            damaged[at.index(bytes.len())] ^= 1 << bit;
+            damaged[at.index(bytes.len())] ^= 1_u8 << bit;
             let (header, content) = split(&damaged);
             if Fact::length(header) == Some(content.len()) {
                 prop_assert_eq!(Fact::decode(header, content), None);

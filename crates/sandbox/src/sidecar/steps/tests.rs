@@ -5,8 +5,8 @@ fn step(index: i64, parent: i64, operation: &str) -> Fact {
         index,
         parent,
         operation: operation.to_owned(),
-        stdout: format!("out {index}").into_bytes(),
-        digest: vec![7],
+        stdout: format!("out {index}").into_bytes().into(),
+        digest: vec![7].into(),
         snapshot: format!("{index}.s"),
         ..StepRecord::default()
     })
@@ -16,13 +16,13 @@ fn step(index: i64, parent: i64, operation: &str) -> Fact {
 fn what_was_written_is_there_again() {
     let folder = tempfile::tempdir().unwrap();
     let log = StepLog::open(folder.path()).unwrap();
-    log.append(&Fact::Lives("a".to_owned()), false).unwrap();
-    log.append(&Fact::Bound("me".to_owned(), vec![1]), true).unwrap();
+    log.append_all(&[Fact::Lives("a".to_owned())], false).unwrap();
+    log.append_all(&[Fact::Bound("me".to_owned(), vec![1])], true).unwrap();
     for index in 0..4 {
-        log.append(&step(index, log.head(), &format!("op{index}")), true).unwrap();
+        log.append_all(&[step(index, log.head(), &format!("op{index}"))], true).unwrap();
     }
-    log.append(&Fact::Moved(1), true).unwrap();
-    log.append(&Fact::Began(StepRecord { index: 4, ..StepRecord::default() }), false).unwrap();
+    log.append_all(&[Fact::Moved(1)], true).unwrap();
+    log.append_all(&[Fact::Began(StepRecord { index: 4, ..StepRecord::default() })], false).unwrap();
     for log in [&log, &StepLog::open(folder.path()).unwrap()] {
         assert_eq!((log.head(), log.next()), (1, 5));
         assert_eq!(log.steps(true, 0), [0, 1]);
@@ -32,13 +32,13 @@ fn what_was_written_is_there_again() {
         assert_eq!(log.bound(), Some(("me".to_owned(), vec![1])));
         assert_eq!(log.begun().map(|record| record.index), Some(4));
         let (one, three) = (log.read(1).unwrap().unwrap(), log.read(3).unwrap().unwrap());
-        assert_eq!((one.stdout, one.live, three.live), (b"out 1".to_vec(), true, false));
+        assert_eq!((one.stdout.to_vec(), one.live, three.live), (b"out 1".to_vec(), true, false));
         assert_eq!(log.read(9).unwrap(), None);
     }
     let branch = StepLog::branch_of(folder.path(), 3).unwrap().unwrap();
     assert_eq!(branch.iter().map(|record| record.index).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert!(StepLog::branch_of(folder.path(), 9).unwrap().is_none());
-    log.append(&Fact::Lives("b".to_owned()), false).unwrap();
+    log.append_all(&[Fact::Lives("b".to_owned())], false).unwrap();
     assert_eq!(log.head(), NONE, "another executor has other files");
     log.append_all(&[Fact::Forgotten, step(7, -1, "new"), step(8, 7, "")], true).unwrap();
     assert_eq!((log.steps(true, 0), log.next()), (vec![7, 8], 9));
@@ -48,15 +48,15 @@ fn what_was_written_is_there_again() {
 fn a_torn_tail_is_cut_off_wherever_it_tears() {
     let folder = tempfile::tempdir().unwrap();
     let log = StepLog::open(folder.path()).unwrap();
-    log.append(&step(0, -1, ""), true).unwrap();
+    log.append_all(&[step(0, -1, "")], true).unwrap();
     let whole = std::fs::read(folder.path().join(FILE)).unwrap();
-    log.append(&step(1, 0, ""), true).unwrap();
+    log.append_all(&[step(1, 0, "")], true).unwrap();
     let both = std::fs::read(folder.path().join(FILE)).unwrap();
     for cut in whole.len()..both.len() {
         std::fs::write(folder.path().join(FILE), &both[..cut]).unwrap();
         let log = StepLog::open(folder.path()).unwrap();
         assert_eq!((log.head(), log.next()), (0, 1), "cut at {cut}");
-        log.append(&step(1, 0, "again"), true).unwrap();
+        log.append_all(&[step(1, 0, "again")], true).unwrap();
         let log = StepLog::open(folder.path()).unwrap();
         assert_eq!(log.steps(true, 0), [0, 1]);
     }
