@@ -13,7 +13,7 @@ const TEAM: &str = "team-a";
 const OWN: &str = "argocd";
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    vec![scenario!(mapped_by_destination)]
+    vec![scenario!(mapped_by_destination, Both, "the copy of an Application whose destination moves away stays")]
 }
 
 async fn mapped_by_destination(pair: &mut Pair) -> Result<()> {

@@ -9,20 +9,41 @@ use crate::managed::{distributed, settled};
 use crate::suite::{Scenario, scenario};
 
 const PRINCIPAL_UID: &str = "argocd.argoproj.io/principal-uid";
+const ADOPTION_POLICY: &str = "argocd.argoproj.io/adoption-policy";
 const MISMATCH_POLICY: &str = "argocd.argoproj.io/source-uid-mismatch-policy";
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    vec![scenario!(identity_is_decided_when_both_come_back)]
+    vec![
+        scenario!(identity_is_decided_when_both_come_back),
+        scenario!(
+            what_was_there_is_taken_over_if_asked,
+            Agent,
+            "0.9.0 takes over nothing that was there before and is no copy"
+        ),
+    ]
 }
 
-/// An Application that was made again on the hub, with what the agent is to do about it.
-fn second(name: &str, policy: Option<&str>) -> Value {
+/// An Application whose copy has another source, with what the agent is to do about it.
+fn second(name: &str, policy: &str, word: &str) -> Value {
     let mut app = application(name);
     app["spec"]["source"]["targetRevision"] = json!("second");
-    if let Some(policy) = policy {
-        app["metadata"]["annotations"] = json!({MISMATCH_POLICY: policy});
-    }
+    app["metadata"]["annotations"] = json!({policy: word});
     app
+}
+
+async fn what_was_there_is_taken_over_if_asked(pair: &mut Pair) -> Result<()> {
+    let (hub, spoke) = (pair.hub.applications(), pair.spoke.applications());
+    let local = spoke.create(&application("id-adopted")).await?;
+    let source = hub.create(&second("id-adopted", ADOPTION_POLICY, "always")).await?;
+    let is_copy = |app: &Value| source_uid(app) == uid(&source) && at_revision(app, "second");
+    let found = spoke.until("id-adopted", "the copy of what the hub has", is_copy).await?;
+    ensure!(uid(&found) == uid(&local), "it was made anew: {found}");
+    spoke.create(&application("id-left")).await?;
+    hub.create(&second("id-left", ADOPTION_POLICY, "never")).await?;
+    settled(pair, "after-adoption").await?;
+    let left = spoke.until("id-left", "there", |_| true).await?;
+    ensure!(source_uid(&left).is_empty() && at_revision(&left, "v1"), "it was taken over: {left}");
+    Ok(())
 }
 
 /// Neither sees what happens, so that only the uids tell.
@@ -38,20 +59,17 @@ async fn identity_is_decided_when_both_come_back(pair: &mut Pair) -> Result<()> 
     for (name, policy) in [("id-kept", "upsert"), ("id-anew", "recreate")] {
         hub.delete(name).await?;
         hub.until_gone(name).await?;
-        hub.create(&second(name, Some(policy))).await?;
+        hub.create(&second(name, MISMATCH_POLICY, policy)).await?;
     }
     // As if another hub had made the copy: its objects had other uids and mean the same.
     let other = json!({"metadata": {"annotations": {SOURCE_UID: "of-another", PRINCIPAL_UID: "another-hub"}}});
     spoke.patch("id-other-hub", &other).await?;
     hub.patch("id-other-hub", &json!({"spec": {"source": {"targetRevision": "second"}}})).await?;
-    // As if someone had it before there was a hub.
-    let local = spoke.create(&application("id-adopted")).await?;
-    hub.create(&second("id-adopted", None)).await?;
     pair.start_hub().await?;
     pair.start_agent()?;
     pair.connected().await?;
 
-    for (name, old) in [("id-kept", &before[0]), ("id-other-hub", &before[2]), ("id-adopted", &local)] {
+    for (name, old) in [("id-kept", &before[0]), ("id-other-hub", &before[2])] {
         let source = hub.until(name, "there", |_| true).await?;
         let is_copy = |app: &Value| source_uid(app) == uid(&source) && at_revision(app, "second");
         let found = spoke.until(name, "the copy of what the hub has", is_copy).await?;
