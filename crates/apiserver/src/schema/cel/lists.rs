@@ -13,7 +13,7 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
         Err(why) => return Some(Err(Stop::Error(why))),
     };
     Some(match (name, &args[1..]) {
-        ("isSorted", []) => sorted(&items),
+        ("isSorted", []) => Ok(Val::Bool(sorted(&items))),
         ("sum", []) => sum(&items),
         ("min", []) => extreme(&items, "min", Ordering::Less),
         ("max", []) => extreme(&items, "max", Ordering::Greater),
@@ -54,10 +54,10 @@ fn sets(name: &str, items: &[Val<'_>], others: &[Val<'_>]) -> bool {
     }
 }
 
-fn sorted<'a>(items: &[Val<'a>]) -> Outcome<'a> {
+fn sorted(items: &[Val<'_>]) -> bool {
     // What cannot be compared is in order, as in Kubernetes.
     let falls = |pair: &[Val<'_>]| pair[0].compare(&pair[1]).is_some_and(Ordering::is_gt);
-    Ok(Val::Bool(!items.windows(2).any(falls)))
+    !items.windows(2).any(falls)
 }
 
 fn extreme<'a>(items: &[Val<'a>], name: &str, wanted: Ordering) -> Outcome<'a> {

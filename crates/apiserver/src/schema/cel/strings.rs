@@ -53,7 +53,7 @@ fn on_text<'a>(name: &str, text: &str, rest: &[Val<'a>]) -> Option<Outcome<'a>> 
 }
 
 fn regex(pattern: &str) -> Result<regex::Regex, Stop> {
-    rules::compile(pattern).map_err(|why| error(why))
+    rules::compile(pattern).map_err(error)
 }
 
 fn find_all<'a>(text: &str, pattern: &str, limit: i64) -> Outcome<'a> {

@@ -58,7 +58,7 @@ fn most(node: &Schema) -> i64 {
             Some("byte") => max_length.unwrap_or(STRING_MAX),
             Some("duration" | "date-time") => 32,
             Some("date") => DATE,
-            _ => max_length.map(|length| length.saturating_mul(4)).unwrap_or_else(|| longest(node)),
+            _ => max_length.map_or_else(|| longest(node), |length| length.saturating_mul(4)),
         },
         _ => 0,
     }
