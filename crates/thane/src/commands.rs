@@ -8,11 +8,13 @@ mod config;
 mod delete;
 mod discovery;
 mod doctor;
+mod executor;
 mod gateway;
 mod get;
 mod hub;
 mod image;
 mod jwt;
+pub(crate) mod operator;
 mod pki;
 mod pool;
 mod rows;
@@ -40,6 +42,9 @@ pub(crate) enum Command {
     Principal(hub::Hub),
     Agent(agent::Agent),
     Gateway(gateway::Gateway),
+    Operator(operator::Operator),
+    #[command(subcommand, hide = true)]
+    Executor(executor::Executor),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
@@ -90,6 +95,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Principal(command) => command.run(global, true),
         Command::Agent(command) => command.run(global),
         Command::Gateway(command) => command.run(global),
+        Command::Operator(command) => command.run(global),
+        Command::Executor(command) => command.run(),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Services(command) => block_on(global, command.run()),

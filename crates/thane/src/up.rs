@@ -6,12 +6,14 @@ mod fleet;
 mod install;
 mod kubeconfig;
 mod nodes;
+mod sandboxes;
 mod welcome;
 
 pub(crate) use nodes::IMAGES;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use futures::future::try_join_all;
 use thane_api::code;
@@ -120,7 +122,9 @@ async fn start(
         endpoints.extend(discovery::agents(up, &place, hub, &material, &agents, &mut registry).await?);
     }
     if up.pods {
-        nodes::start(up, &place, &names, &apis, &mut registry).await;
+        let runners = nodes::start(up, &place, &names, &apis, &mut registry).await;
+        let gateway = sandboxes::start(up, &place, &runners, &mut registry).await?;
+        endpoints.extend(gateway.map(|gateway| ("gateway".to_owned(), gateway)));
     }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
@@ -149,7 +153,8 @@ async fn start_api(
     }
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
     let api = started.map_err(|error| Failure::from(error).about(name))?;
-    let mut namespaces = vec!["argocd".to_owned()];
+    api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules)]);
+    let mut namespaces = vec!["argocd".to_owned(), sandboxes::NAMESPACE.to_owned()];
     if name == HUB {
         namespaces.extend(all.iter().filter(|name| *name != HUB).cloned());
     }

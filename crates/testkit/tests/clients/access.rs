@@ -69,7 +69,8 @@ async fn consuls_own_command_makes_tokens() {
     assert_eq!(shown["Description"], "app");
     let own = consul.json(secret, "acl token read -self").await;
     assert_eq!(own["SecretID"], secret);
-    let changed = consul.json(root, &format!("acl token update -id {id} -description changed -append-policy-name app")).await;
+    let changed =
+        consul.json(root, &format!("acl token update -id {id} -description changed -append-policy-name app")).await;
     assert_eq!(changed["Description"], "changed");
     assert!(consul.run(secret, "kv get app/a").await.0, "its secret is what it was");
     let (fine, told) = consul.run(root, &format!("acl token delete -id {id}")).await;

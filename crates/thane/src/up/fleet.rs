@@ -24,6 +24,7 @@ use thane_sync::link;
 use thane_sync::mapping::{Adoption, AgentSide, HubSide, Mismatch, OnRecreate, Pattern, Placement};
 
 use super::directory::Directory;
+use super::install::Account;
 use super::{HUB, install};
 use crate::failure::Failure;
 use crate::settings::UpSettings;
@@ -37,6 +38,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the roles may do, here as on Kubernetes.
 const HUB_RIGHTS: &str = include_str!("../../../../deploy/hub/20-rights.yaml");
 const AGENT_RIGHTS: &str = include_str!("../../../../deploy/agent/20-rights.yaml");
+
+const PROJECTS: &str = "/apis/argoproj.io/v1alpha1/namespaces/argocd/appprojects?limit=1";
+const HUB_ACCOUNT: Account = Account { namespace: NAMESPACE, name: "thane-hub", may: PROJECTS };
+const AGENT_ACCOUNT: Account = Account { namespace: NAMESPACE, name: "thane-agent", may: PROJECTS };
 
 /// Where everything runs.
 pub(super) struct Place<'a> {
@@ -71,7 +76,7 @@ pub(super) async fn start(
         install::ensure(&client, &format!("/api/v1/namespaces/{NAMESPACE}/secrets"), registration.secret()).await?;
     }
     install::grant(&client, HUB_RIGHTS).await?;
-    let client = install::entitled(&apis[0].server, "thane-hub").await?;
+    let client = install::entitled(&apis[0].server, &HUB_ACCOUNT).await?;
     start_hub(place, client, listener, &material, guests, registry).await?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();
@@ -82,7 +87,7 @@ pub(super) async fn start(
         config.capabilities = thane_agent::role::capabilities();
         let dialer = Dialer::new(config, Arc::clone(place.network), Some(tls), Arc::clone(place.clock));
         install::grant(&api.server.client(install::process(), NAMESPACE), AGENT_RIGHTS).await?;
-        let client = install::entitled(&api.server, "thane-agent").await?;
+        let client = install::entitled(&api.server, &AGENT_ACCOUNT).await?;
         let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
         start_agent(place, agent, mode, client, dialer, registry);
     }

@@ -23,8 +23,8 @@ const SOON: Duration = Duration::from_millis(2);
 /// Creates what is absent, leaves alone what is there, and waits until all kinds are served.
 pub(super) async fn install(server: &ApiServer, namespaces: &[String]) -> Result<(), Failure> {
     let client = server.client(process(), "default");
-    let definitions = kinds::definitions();
-    let kinds = try_join_all(definitions.into_iter().map(|object| define(&client, object)));
+    let definitions = kinds::definitions().into_iter().chain(thane_sandbox::definitions());
+    let kinds = try_join_all(definitions.map(|object| define(&client, object)));
     let namespaces = try_join_all(namespaces.iter().map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         ensure(&client, NAMESPACES, object)
@@ -41,11 +41,21 @@ pub(super) fn process() -> User {
     User { name: "system:thane".to_owned(), groups, ..User::default() }
 }
 
-/// A service account in Argo CD's namespace as a user.
-fn account(name: &str) -> User {
-    let groups = ["system:serviceaccounts", "system:serviceaccounts:argocd", "system:authenticated"];
-    let name = format!("system:serviceaccount:argocd:{name}");
-    User { name, groups: groups.map(str::to_owned).into(), ..User::default() }
+/// A service account that a role has.
+pub(super) struct Account {
+    pub(super) namespace: &'static str,
+    pub(super) name: &'static str,
+    /// What it can read once its rights count.
+    pub(super) may: &'static str,
+}
+
+impl Account {
+    fn user(&self) -> User {
+        let Self { namespace, name, .. } = self;
+        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        let groups = groups.into_iter().chain(["system:authenticated".to_owned()]).collect();
+        User { name: format!("system:serviceaccount:{namespace}:{name}"), groups, ..User::default() }
+    }
 }
 
 /// Gives a role exactly the rights that `deploy/` gives it, so that a missing one shows here and not first on Kubernetes.
@@ -74,9 +84,8 @@ pub(super) async fn grant(client: &Client, rights: &str) -> Result<(), Failure> 
 }
 
 /// A client of a service account that has been given rights, once they count: servers learn of rights as of any object.
-pub(super) async fn entitled(server: &ApiServer, name: &str) -> Result<Client, Failure> {
-    let client = server.client(account(name), "argocd");
-    let path = "/apis/argoproj.io/v1alpha1/namespaces/argocd/appprojects?limit=1";
+pub(super) async fn entitled(server: &ApiServer, account: &Account) -> Result<Client, Failure> {
+    let (client, name, path) = (server.client(account.user(), account.namespace), account.name, account.may);
     let allowed = async {
         loop {
             let get = http::Request::get(path).body(Vec::new());

@@ -9,20 +9,22 @@ use thane_runtime::metrics;
 
 use super::fleet::Place;
 use super::install;
+use super::sandboxes::Runner;
 use crate::output::tell;
 use crate::settings::UpSettings;
 
 /// Where images are, in the data directory.
 pub(crate) const IMAGES: &str = "images";
 
-/// Starts the nodes. Where pods cannot be run it says why, and everything else goes on.
-pub(super) async fn start(
+/// Starts the nodes; those that run. Where pods cannot be run it says why, and everything else goes on.
+pub(super) async fn start<'a>(
     up: &UpSettings,
     place: &Place<'_>,
-    names: &[String],
-    apis: &[Embedded],
+    names: &'a [String],
+    apis: &'a [Embedded],
     registry: &mut Registry,
-) {
+) -> Vec<Runner<'a>> {
+    let mut runners = Vec::new();
     let addresses = Arc::new(Addresses::default());
     let node = machine();
     for (name, api) in names.iter().zip(apis) {
@@ -35,18 +37,20 @@ pub(super) async fn start(
             Ok(running) => {
                 let own = registry.sub_registry_with_prefix(metrics::PREFIX);
                 running.register(own.sub_registry_with_label(("server".into(), name.clone().into())));
-                api.server.open_pods(Arc::new(running), tasks.child("streams"));
+                api.server.open_pods(Arc::new(running.clone()), tasks.child("streams"));
+                runners.push(Runner { name, server: &api.server, node: running });
             }
             Err(Error::Missing(missing)) => {
                 tell("pods are not run here; what is missing:");
                 for what in missing {
                     tell(&format!("  {what}"));
                 }
-                return;
+                break;
             }
             Err(error) => tell(&format!("pods of {name} are not run: {error}")),
         }
     }
+    runners
 }
 
 /// The machine's name, as a name in the API.

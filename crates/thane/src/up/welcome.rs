@@ -17,6 +17,7 @@ pub(super) fn welcome(servers: &[(&str, String)], endpoints: &BTreeMap<String, S
             endpoints.get("discovery").map(|api| ("discovery", api.clone(), "Consul's API; asks for no credentials")),
         )
         .chain(endpoints.get("dns").map(|dns| ("dns", dns.clone(), "names of services")))
+        .chain(endpoints.get("gateway").map(|url| ("gateway", url.clone(), "sandboxes; asks for no credentials")))
         .chain([("metrics", metrics, "health and metrics"), ("data", data.display().to_string(), "kept when it stops")])
         .collect();
     let width = |of: &dyn Fn(&(&str, String, &str)) -> usize| rows.iter().map(of).max().unwrap_or_default();
