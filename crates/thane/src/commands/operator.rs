@@ -10,7 +10,7 @@ use crate::kubernetes::connection::RoleConnection;
 use crate::roles;
 use crate::settings::{self, Flags};
 
-/// Run the operator of sandboxes on a cluster: keep pools warm, give sandboxes their pods
+/// Run the operator of sandboxes: keep pools warm, give sandboxes their pods
 ///
 /// Several may run; one leads. Certificates are made at the first start and kept in Secrets of its namespace.
 #[derive(Debug, Clone, Args)]
