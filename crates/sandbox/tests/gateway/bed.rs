@@ -169,8 +169,13 @@ impl Bed {
 
     /// The sidecar of a session.
     pub(crate) fn fake(&self, session: &str) -> Fake {
+        self.bound_to(session).unwrap()
+    }
+
+    /// The same, if it has been told already.
+    pub(crate) fn bound_to(&self, session: &str) -> Option<Fake> {
         let fakes = self.fakes.lock();
-        fakes.values().find(|fake| fake.state.lock().session == session).cloned().unwrap()
+        fakes.values().find(|fake| fake.state.lock().session == session).cloned()
     }
 
     /// A session of a pool, by its name.

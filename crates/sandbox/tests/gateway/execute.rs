@@ -152,7 +152,7 @@ async fn a_lost_sandbox_is_our_fault_and_told_soon() {
     let hang = json!({"steps": [{"command": ["echo"]}, {"command": ["hang"]}]});
     let hanging = bed.post(&path, hang.clone());
     let losing = async {
-        while bed.fakes.lock().values().all(|fake| fake.calls("RunStep") < 2) {
+        while bed.bound_to(&id).is_none_or(|fake| fake.calls("RunStep") < 2) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         bed.lose(&id).await;
@@ -166,7 +166,7 @@ async fn a_lost_sandbox_is_our_fault_and_told_soon() {
     let path = format!("/v1/sessions/{id}/execute");
     let hanging = bed.call(Method::POST, &path, &[("accept", "text/event-stream")], hang.to_string());
     let deleting = async {
-        while bed.fake(&id).calls("RunStep") < 2 {
+        while bed.bound_to(&id).is_none_or(|fake| fake.calls("RunStep") < 2) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         bed.delete(&format!("/v1/sessions/{id}")).await.expect(204);

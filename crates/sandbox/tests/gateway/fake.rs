@@ -269,8 +269,8 @@ impl SandboxService for Fake {
             let source = self.all.lock().get(&request.source_pod_uid).cloned();
             let source = source.ok_or_else(|| Status::not_found("no such pod"))?;
             let records = source.state.lock().records.clone();
-            let until = records.iter().position(|record| record.snapshot == request.snapshot).unwrap();
-            self.state.lock().records = records[..=until].to_vec();
+            let until = records.iter().position(|record| record.snapshot == request.snapshot);
+            self.state.lock().records = until.map(|until| records[..=until].to_vec()).unwrap_or_default();
         }
         let mut state = self.state.lock();
         let found = state.records.iter().find(|record| record.snapshot == request.snapshot).map(|record| record.index);
