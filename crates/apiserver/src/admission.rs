@@ -48,6 +48,17 @@ pub(crate) async fn allocate<'a>(
     if call.kind.is("", "services") { address::give(call, object, old).await } else { Ok(None) }
 }
 
+/// Has an object that is valid looked at by whoever knows more about its kind.
+pub(crate) fn review(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+    let kind = &call.kind;
+    for reviewer in call.server.reviewers.get().into_iter().flatten().filter(|_| kind.is_custom()) {
+        reviewer
+            .review(&kind.group, &kind.plural, object, old)
+            .map_err(|why| Failure::forbidden(&kind.group, &kind.plural, metadata::name(object), &why))?;
+    }
+    Ok(())
+}
+
 /// Refuses the deletion of what must stay.
 pub(crate) fn delete(call: &Call<'_>) -> Result<()> {
     if call.kind.is("", "namespaces") && IMMORTAL.contains(&call.info.name.as_str()) {

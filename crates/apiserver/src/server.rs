@@ -12,6 +12,7 @@ use http::Request;
 use http_body::Body as HttpBody;
 use prometheus_client::registry::Registry;
 use thane_kv::Store;
+use thane_runtime::admission::Reviewer;
 use thane_runtime::pods::PodAccess;
 use thane_runtime::readiness::Readiness;
 use thane_runtime::{SharedClock, Tasks};
@@ -109,6 +110,8 @@ pub(crate) struct Inner {
     pub readiness: Readiness,
     /// Counts of requests.
     pub(crate) metrics: RequestMetrics,
+    /// Whoever knows more about custom resources.
+    pub(crate) reviewers: OnceLock<Vec<Arc<dyn Reviewer>>>,
     /// Whoever runs the pods, once they do.
     pub(crate) pods: OnceLock<PodDoor>,
 }
@@ -163,6 +166,7 @@ impl ApiServer {
             stopping: CancellationToken::new(),
             readiness,
             metrics: RequestMetrics::default(),
+            reviewers: OnceLock::new(),
             pods: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -187,6 +191,11 @@ impl ApiServer {
             ca_pem.clone_into(known);
             changed
         });
+    }
+
+    /// Has objects of custom resources looked at before they are stored. The first ones stay.
+    pub fn review_by(&self, reviewers: Vec<Arc<dyn Reviewer>>) {
+        let _ = self.inner.reviewers.set(reviewers);
     }
 
     /// Leads requests for logs, commands and ports of pods to whoever runs them. The first one stays.

@@ -1,6 +1,7 @@
 //! Process plumbing: configuration, telemetry, tasks, clock, network seams, PKI and TLS.
 
 pub mod admin;
+pub mod admission;
 pub mod clock;
 pub mod config;
 pub mod files;

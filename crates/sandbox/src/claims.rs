@@ -233,6 +233,7 @@ impl Claims {
         match api.patch(&holding.idle.name, &PatchParams::default(), &Patch::Merge(&change)).await {
             Ok(pod) => {
                 holding.claimed();
+                self.hall.gave(&pod);
                 Ok(Some(pod))
             }
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(None),
@@ -253,7 +254,7 @@ impl Claims {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let made = api.create(&PostParams::default(), &pods::make(pool, &self.shape, Some(sandbox))).await?;
         self.hall.metrics.cold.inc();
-        self.hall.saw(&made);
+        self.hall.gave(&made);
         drop(making);
         let patience = deadline.saturating_duration_since(Instant::now());
         if tell {

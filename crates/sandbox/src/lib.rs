@@ -4,9 +4,20 @@
 //! sidecar and gateway move objects and bytes. Everything is reached through the Kubernetes API and each pod's sidecar, so
 //! that an embedded API with its pod runner and a cluster with kubelets are the same to all of it.
 
+pub mod admission;
+mod ask;
+pub mod certificates;
 pub mod claims;
 mod conditions;
+mod definitions;
 pub mod gateway;
 pub mod kinds;
+pub mod lease;
 pub mod names;
+pub mod operator;
 pub mod pods;
+mod pools;
+mod sandboxes;
+mod watched;
+
+pub use definitions::definitions;

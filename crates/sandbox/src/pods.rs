@@ -1,6 +1,8 @@
 //! A pod of a pool: how it is made, and what is read from it.
 
+mod kubernetes;
 mod make;
+pub(crate) mod tools;
 mod trouble;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -10,7 +12,7 @@ use kube::Resource;
 use crate::claims::PoolAt;
 use crate::names;
 
-pub use make::Shape;
+pub use make::{Kubernetes, Shape};
 pub(crate) use make::{digest, labels_of, make, owned_by_sandbox};
 pub(crate) use trouble::trouble;
 

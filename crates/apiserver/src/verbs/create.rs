@@ -90,6 +90,7 @@ async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Re
             object["metadata"]["name"] = name.into();
         }
         validate(call, &object)?;
+        admission::review(call, &object, None)?;
         call.kind.warnings(&object, None).into_iter().for_each(|text| call.warn(text));
         let name = metadata::name(&object).to_owned();
         if options.dry_run {

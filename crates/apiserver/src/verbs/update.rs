@@ -234,6 +234,9 @@ async fn settle<'a>(
     if !errors.is_empty() {
         return Err(kind.invalid(&call.info.name, &errors));
     }
+    if matches!(part, Part::Main | Part::Scale) {
+        admission::review(call, &object, Some(old))?;
+    }
     if part == Part::Main {
         kind.warnings(&object, Some(old)).into_iter().for_each(|text| call.warn(text));
     }

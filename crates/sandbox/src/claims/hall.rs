@@ -105,6 +105,18 @@ impl Hall {
         }
     }
 
+    /// A pod that was just given to a sandbox, which the watch will tell in its own time.
+    pub(super) fn gave(&self, pod: &Pod) {
+        let (Some(pool), Some(owner)) = (pods::pool_of(pod), pods::owner(pod, "Sandbox")) else { return };
+        let member = Member {
+            pool,
+            name: pods::name(pod).to_owned(),
+            sandbox: Some(owner.uid.clone()),
+            ready: pods::is_ready(pod),
+        };
+        self.state.lock().members.insert(pods::uid(pod).to_owned(), member);
+    }
+
     pub(super) fn forget(&self, uid: &str) {
         let mut state = self.state.lock();
         state.members.remove(uid);

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::kinds::{Sandbox, WarmPool};
 use crate::names;
 
-use super::{name, namespace, uid};
+use super::{kubernetes, name, namespace, tools, uid};
 
 /// What pods are made for.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +17,17 @@ pub enum Shape {
     /// A node of ours, which brings executor and sidecar.
     #[default]
     Embedded,
+    /// A cluster with kubelets.
+    Kubernetes(Kubernetes),
+}
+
+/// What pods of a cluster need of ours.
+#[derive(Debug, Clone)]
+pub struct Kubernetes {
+    /// Our own image.
+    pub image: String,
+    /// The Secret with the sidecars' certificates, in each namespace that has pools.
+    pub secret: String,
 }
 
 /// What a pod is made for: to wait, or for a sandbox.
@@ -43,8 +54,11 @@ pub(crate) fn make(pool: &WarmPool, shape: &Shape, sandbox: Option<&Sandbox>) ->
         }
     };
     complete(&mut spec);
-    match shape {
-        Shape::Embedded => {}
+    if let Some(tools) = &pool.spec.tools {
+        tools::bring(&mut spec, pool, tools);
+    }
+    if let Shape::Kubernetes(cluster) = shape {
+        kubernetes::complete(&mut spec, cluster);
     }
     Pod {
         metadata: ObjectMeta {
@@ -89,7 +103,7 @@ pub(crate) fn owned_by_sandbox(sandbox: &Sandbox) -> OwnerReference {
     owned_by(sandbox, "Sandbox")
 }
 
-fn owned_by(owner: &impl kube::Resource, kind: &str) -> OwnerReference {
+pub(super) fn owned_by(owner: &impl kube::Resource, kind: &str) -> OwnerReference {
     OwnerReference {
         api_version: "arl.infra.io/v1alpha1".to_owned(),
         kind: kind.to_owned(),
@@ -104,3 +118,6 @@ fn owned_by(owner: &impl kube::Resource, kind: &str) -> OwnerReference {
 pub(crate) fn labels_of(sandbox: &Sandbox) -> BTreeMap<&'static str, String> {
     BTreeMap::from([(names::STATUS, names::ALLOCATED.to_owned()), (names::SANDBOX, name(sandbox).to_owned())])
 }
+
+#[cfg(test)]
+mod tests;

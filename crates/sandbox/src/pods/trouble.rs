@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(status: Value) -> Pod {
+    fn pod(status: &Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
     }
 
@@ -112,9 +112,9 @@ mod tests {
             (json!({"phase": "Failed"}), Some("the pod has ended")),
         ];
         for (status, expected) in cases {
-            assert_eq!(trouble(&pod(status.clone())).as_deref(), expected, "{status}");
+            assert_eq!(trouble(&pod(&status)).as_deref(), expected, "{status}");
         }
-        let long = pod(json!({"phase": "Failed", "message": "é".repeat(4000)}));
+        let long = pod(&json!({"phase": "Failed", "message": "é".repeat(4000)}));
         assert!(trouble(&long).unwrap().len() <= TEXT_MAX);
     }
 }
