@@ -184,19 +184,6 @@ impl Bed {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until something is gone.
-    pub(crate) async fn gone<K>(&self, api: Api<K>, name: &str)
-    where
-        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
-    {
-        let object = api.get_opt(name).await.unwrap();
-        let Some(uid) = object.and_then(|object| object.uid()) else { return };
-        tokio::time::timeout(PATIENCE, await_condition(api, name, conditions::is_deleted(&uid)))
-            .await
-            .unwrap()
-            .unwrap();
-    }
-
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.call(Method::GET, path, &[], Bytes::new()).await
     }
@@ -206,7 +193,7 @@ impl Bed {
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.call(Method::POST, path, &[], body.to_string()).await
+        self.call(Method::POST, path, &[], std::convert::identity(body).to_string()).await
     }
 
     /// Runs steps and gives back their results.
@@ -235,7 +222,7 @@ impl Bed {
         let pod = self.sandboxes().get(session).await.unwrap().status.unwrap().pod_name.unwrap();
         self.fake(session).kill().await;
         self.pods().delete(&pod, &DeleteParams::default().grace_period(0)).await.unwrap();
-        self.gone(self.pods(), &pod).await;
+        gone(self.pods(), &pod).await;
     }
 
     pub(crate) async fn end(self) {
@@ -301,4 +288,14 @@ pub(crate) async fn call(
 /// Where a pool is, for who asks how many are idle.
 pub(crate) fn at(name: &str) -> PoolAt {
     PoolAt { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+/// Waits until something is gone.
+pub(crate) async fn gone<K>(api: Api<K>, name: &str)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
+{
+    let object = api.get_opt(name).await.unwrap();
+    let Some(uid) = object.and_then(|object| object.uid()) else { return };
+    tokio::time::timeout(PATIENCE, await_condition(api, name, conditions::is_deleted(&uid))).await.unwrap().unwrap();
 }

@@ -123,7 +123,7 @@ async fn an_operation_is_done_once_whoever_is_asked() {
     }
     assert_eq!(bed.fake(&id).state.lock().records.len(), 2, "nothing was run");
     for path in ["/v1/operations/op-1".to_owned(), format!("/v1/operations/op-1?sessionID={id}")] {
-        let told = call(other.address, Method::GET, &path, &[], Default::default()).await.expect(200);
+        let told = call(other.address, Method::GET, &path, &[], bytes::Bytes::new()).await.expect(200);
         assert_eq!((&told["status"], &told["sessionID"]), (&json!("done"), &json!(id)));
         assert_eq!(told["result"]["results"], first["results"]);
     }

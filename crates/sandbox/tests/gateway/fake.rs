@@ -1,4 +1,5 @@
 //! A sidecar that pretends: it records steps, and what they print is in what was asked.
+#![expect(clippy::wildcard_imports, reason = "nearly every message of both services is used")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -145,7 +146,7 @@ fn event(event: Event) -> Result<StepEvent, Status> {
 fn told(record: StepRecord, stdout: Vec<u8>) -> Streamed<StepEvent> {
     let started = event(Event::Started(StepStarted { index: record.index, process: 1 }));
     // Pieces that cut characters.
-    let pieces: Vec<_> = stdout.chunks(5).take(64).map(|piece| piece.to_vec()).collect();
+    let pieces: Vec<_> = stdout.chunks(5).take(64).map(<[u8]>::to_vec).collect();
     let out =
         pieces.into_iter().map(|data| event(Event::Output(StepOutput { stderr: false, offset: 0, data: data.into() })));
     let err = record.stderr.clone();
@@ -402,5 +403,5 @@ impl AgentService for Fake {
 }
 
 pub(crate) fn hex(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(content).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
