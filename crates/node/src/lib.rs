@@ -32,4 +32,5 @@ mod volumes;
 
 pub use addresses::Addresses;
 pub use node::{Error, Node};
+pub use program::write_executor;
 pub use shared::Config;

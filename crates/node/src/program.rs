@@ -26,6 +26,14 @@ pub(crate) struct Program {
     path: PathBuf,
 }
 
+/// Writes the program to a file, for containers that somebody else makes.
+pub fn write_executor(path: &Path) -> io::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, BYTES)?;
+    std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755))?;
+    std::fs::rename(&new, path)
+}
+
 impl Program {
     /// Writes the program into a directory, unless it is there. Other versions stay for containers that run from them.
     pub(crate) fn install(directory: &Path) -> io::Result<Self> {

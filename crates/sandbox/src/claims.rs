@@ -138,7 +138,7 @@ impl Claims {
         let started = self.clock.monotonic();
         let pod = match self.hall.given(pods::uid(sandbox)) {
             // Somebody gave it one and did not come to say so.
-            Some(name) => self.ready(pods::namespace(sandbox), &name, on_empty.patience()).await?,
+            Some(name) => self.ready(pods::namespace(sandbox), &name, on_empty.patience().max(SYNC_MAX)).await?,
             None => self.pod(pool, sandbox, on_empty, true).await?,
         };
         let claimed = self.point(sandbox, &pod, Phase::Ready).await?;

@@ -8,11 +8,13 @@ mod config;
 mod delete;
 mod discovery;
 mod doctor;
+mod executor;
 mod gateway;
 mod get;
 mod hub;
 mod image;
 mod jwt;
+pub(crate) mod operator;
 mod pki;
 mod up;
 mod version;
@@ -36,6 +38,9 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Principal(hub::Hub),
     Agent(agent::Agent),
+    Operator(operator::Operator),
+    #[command(subcommand, hide = true)]
+    Executor(executor::Executor),
     Gateway(gateway::Gateway),
     Apply(apply::Apply),
     Get(get::Get),
@@ -78,6 +83,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hub(command) => command.run(global, false),
         Command::Principal(command) => command.run(global, true),
         Command::Agent(command) => command.run(global),
+        Command::Operator(command) => command.run(global),
+        Command::Executor(command) => command.run(),
         Command::Gateway(command) => command.run(global),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),

@@ -199,7 +199,8 @@ fn surplus(view: &View<'_>, sorted: &Sorted<'_>, create: usize) -> Vec<Doomed> {
     let wanted = wanted(view);
     let (fresh, old): (Vec<&Pod>, Vec<&Pod>) = sorted.outdated.iter().copied().partition(|pod| !pods::is_ready(pod));
     let mut delete: Vec<Doomed> = fresh.into_iter().map(|pod| doomed(pod, Why::Outdated)).collect();
-    let current = sorted.ready.len() + sorted.starting.len() + view.creating;
+    // What is being made may be among those seen already: nothing that is there goes because of it.
+    let current = sorted.ready.len() + sorted.starting.len();
     let total = current + old.len() + sorted.allocated;
     let idle_max = most(view).saturating_sub(sorted.allocated).min(wanted);
     // Old ones go as new ones come up, and where there is no room for both, first.

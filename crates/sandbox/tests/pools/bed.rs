@@ -175,7 +175,6 @@ pub(crate) fn now() -> jiff::Timestamp {
 
 /// Certificates nobody is asked for here.
 pub(crate) fn nobodys_certificates() -> ClientTls {
-    let now = jiff::Timestamp::UNIX_EPOCH;
-    let authority = Authority::create("nobody", now, Duration::from_hours(1)).unwrap();
+    let authority = Authority::create("nobody", now(), Duration::from_hours(1)).unwrap();
     ClientTls::from_pem(authority.cert_pem(), None, &ClientOptions::default()).unwrap()
 }

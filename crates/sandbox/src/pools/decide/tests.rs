@@ -139,7 +139,7 @@ fn what_is_being_made_counts() {
     case.creating = 2;
     assert_eq!(case.decide().create, 0);
     case.pool = pool(1, None);
-    assert_eq!(case.decide().delete.len(), 1, "one more is on its way than wanted");
+    assert!(case.decide().delete.is_empty(), "the watch may tell of a pod before its creation is answered");
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! The operator of sandboxes as a process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use thane_api::code;
+use thane_runtime::Tasks;
+use thane_runtime::config::Loaded;
+use thane_runtime::telemetry::LogLevels;
+use thane_sandbox::admission;
+use thane_sandbox::certificates::Certificates;
+use thane_sandbox::lease::Candidate;
+use thane_sandbox::operator::{self, Options};
+use thane_sandbox::pods::{Kubernetes, Shape};
+
+use super::{Ground, bind, namespace};
+use crate::commands::operator::Operator;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// The lease of whoever leads.
+const LEASE: &str = "thane-sandbox-operator";
+/// What sidecars show, in each namespace with pools.
+const SIDECARS: &str = "thane-sidecar";
+/// The configuration that has us asked.
+const WEBHOOK: &str = "thane-sandboxes";
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Runs the operator until a signal, or until a part it needs fails.
+pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels, said: &Operator) -> Result<(), Failure> {
+    super::run(GRACE, async |tasks| start(&settings, levels, said, tasks).await).await
+}
+
+async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, tasks: Tasks) -> Result<(), Failure> {
+    let mut ground = Ground::open(&settings.value, 0, tasks).await?;
+    let (client, context) = said.connection.open().await?;
+    let namespace = namespace(&said.namespace, context)?;
+    let now = ground.clock.now();
+    let certificates = Certificates::open(&client, &namespace, now).await.map_err(|error| failed(&error))?;
+    certificates.keep_gateway(&client, &namespace, now).await.map_err(|error| failed(&error))?;
+    let sidecars = certificates.client("operator", now).map_err(|error| failed(&error))?;
+    webhook(said, &namespace, &client, &certificates, &ground).await?;
+    let identity = uuid::Uuid::new_v4().to_string();
+    let options = Options {
+        shape: Shape::Kubernetes(Kubernetes { image: said.image.clone(), secret: SIDECARS.to_owned() }),
+        sidecars,
+        lease: Some(Candidate { namespace: namespace.clone(), name: LEASE.to_owned(), identity }),
+        certificates: Some(Arc::new(certificates)),
+        claims: None,
+    };
+    let role = ground.tasks.child("operator");
+    operator::start(client, options, Arc::clone(&ground.clock), &role, &mut ground.registry);
+    ground.serve(settings, levels);
+    tracing::info!(namespace, image = said.image, "the operator runs");
+    Ok(())
+}
+
+/// Answers reviews, where that is asked for, and says by which certificate.
+async fn webhook(
+    said: &Operator,
+    namespace: &str,
+    client: &Client,
+    certificates: &Certificates,
+    ground: &Ground,
+) -> Result<(), Failure> {
+    let Some(address) = said.webhook_address else { return Ok(()) };
+    let service = &said.webhook_service;
+    let names = [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}")];
+    let tls = certificates.server(&names, ground.clock.now()).map_err(|error| failed(&error))?;
+    let listener = bind(&ground.network, address, "--webhook-address").await?;
+    let group = ground.tasks.child("webhook");
+    group.spawn_essential("webhook", admission::serve(listener, tls, group.clone()));
+    certificates.tell(client, WEBHOOK).await.map_err(|error| failed(&error))
+}
+
+fn failed(error: &thane_sandbox::certificates::Error) -> Failure {
+    Failure::new(code::CERTIFICATE_UNUSABLE, format!("certificates of sandboxes: {error}"))
+}
