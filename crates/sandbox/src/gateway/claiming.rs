@@ -40,7 +40,7 @@ impl Shared {
             let made = tokio::select! {
                 made = shared.make(wanted, &sandbox) => made,
                 () = shared.tasks.cancelled() => {
-                    let undone = shared.delete(sandbox.namespace().unwrap_or_default(), sandbox.name_any());
+                    let undone = shared.delete(&sandbox.namespace().unwrap_or_default(), &sandbox.name_any());
                     let _ = tokio::time::timeout(UNDO, undone).await;
                     return;
                 }
@@ -69,7 +69,7 @@ impl Shared {
             self.greet(&session, wanted.bind).await?;
             Ok(session)
         };
-        made.await.inspect_err(|_| self.discard(&session))
+        Box::pin(made).await.inspect_err(|_| self.discard(&session))
     }
 
     fn sandbox(&self, wanted: &Wanted) -> Sandbox {
@@ -116,11 +116,11 @@ impl Shared {
     /// Deletes a session's Sandbox, without waiting.
     pub(super) fn discard(&self, session: &Session) {
         self.sessions.forget(&session.id, &session.namespace);
-        self.tasks.spawn("discard", self.delete(session.namespace.clone(), session.id.clone()));
+        self.tasks.spawn("discard", self.delete(&session.namespace, &session.id));
     }
 
-    fn delete(&self, namespace: String, id: String) -> impl Future<Output = ()> + Send + use<> {
-        let api: Api<Sandbox> = Api::namespaced(self.client.clone(), &namespace);
+    fn delete(&self, namespace: &str, id: &str) -> impl Future<Output = ()> + Send + use<> {
+        let (api, id): (Api<Sandbox>, _) = (Api::namespaced(self.client.clone(), namespace), id.to_owned());
         async move {
             match api.delete(&id, &DeleteParams::default()).await {
                 Ok(_) => {}

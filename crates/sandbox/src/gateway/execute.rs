@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use parking_lot::Mutex;
 use thane_api::wire::sandbox::step_event::Event as Said;
-use thane_api::wire::sandbox::{StepEvent, StepRecord, StepRequest};
+use thane_api::wire::sandbox::{KeepAlive, StepEvent, StepRecord, StepRequest};
 use tonic::{Code, Status, Streaming};
 
 use super::Shared;
@@ -93,7 +93,7 @@ impl Running {
         match tokio::time::timeout(SILENCE, self.events.message()).await {
             Ok(Ok(Some(StepEvent { event: Some(event) }))) => Ok(event),
             // What is not known yet is a sign of life.
-            Ok(Ok(Some(StepEvent { event: None }))) => Ok(Said::KeepAlive(Default::default())),
+            Ok(Ok(Some(StepEvent { event: None }))) => Ok(Said::KeepAlive(KeepAlive {})),
             Ok(Ok(None)) => Err(Status::unavailable("the sidecar ended the step without a result")),
             Ok(Err(status)) => Err(status),
             Err(_) => Err(Status::unavailable("the sidecar has gone silent")),

@@ -92,8 +92,11 @@ pub enum KeyError {
 /// Keys in force; clones follow the same changes.
 #[derive(Clone, Default)]
 pub struct Keys {
-    current: Arc<RwLock<Arc<HashMap<[u8; 32], Arc<Holder>>>>>,
+    current: Arc<RwLock<Arc<Holders>>>,
 }
+
+/// Who holds keys, by the keys' digests.
+type Holders = HashMap<[u8; 32], Arc<Holder>>;
 
 struct Holder {
     key: Key,
@@ -225,9 +228,7 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 pub(super) fn is_label_value(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = [text.bytes().next(), text.bytes().last()];
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && ends.iter().flatten().all(|byte| byte.is_ascii_alphanumeric())
+    (1..=63).contains(&text.len()) && text.bytes().all(inner) && ends.iter().flatten().all(u8::is_ascii_alphanumeric)
 }
 
 /// Tokens that come back with time.
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
 
     fn hashed(secret: &str) -> String {
-        Sha256::digest(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+        super::super::text::hex(&Sha256::digest(secret.as_bytes()))
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

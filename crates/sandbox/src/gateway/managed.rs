@@ -20,6 +20,7 @@ use super::pools::pool;
 use super::read::{Asked, At, Json};
 use super::routes::InNamespace;
 use super::sessions::Session;
+use super::text::hex;
 use crate::claims::{OnEmpty, PoolAt};
 use crate::kinds::{SandboxSpec, WarmPool};
 use crate::names::EXPERIMENT;
@@ -121,8 +122,7 @@ fn experiment(id: &str) -> Result<()> {
 fn managed_pool(body: CreatePool, experiment: &str) -> Result<WarmPool> {
     let mut made = pool(body)?;
     let written = serde_json::to_vec(&(experiment, &made.spec)).unwrap_or_default();
-    let digest: String = Sha256::digest(&written).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    made.metadata.name = Some(format!("managed-{digest}"));
+    made.metadata.name = Some(format!("managed-{}", hex(&Sha256::digest(&written)[..8])));
     made.labels_mut().insert(EXPERIMENT.to_owned(), experiment.to_owned());
     Ok(made)
 }

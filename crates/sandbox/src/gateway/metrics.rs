@@ -9,8 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use thane_api::wire::sandbox::StepRecord;
-use thane_api::wire::sandbox::step_failure;
+use thane_api::wire::sandbox::{StepFailure, StepRecord, step_failure};
 
 /// Pools that have a label of their own; the rest share one, so that nobody fills the memory with names.
 const POOLS_MAX: usize = 200;
@@ -137,7 +136,7 @@ impl Metrics {
 
     pub(super) fn stepped(&self, record: &StepRecord) {
         let step_type = if record.background { "background" } else { "command" };
-        let failure = record.failure.as_ref().map(|failure| failure.kind());
+        let failure = record.failure.as_ref().map(StepFailure::kind);
         let result = match failure {
             None if record.exit_code == 0 => "success",
             None => "error",

@@ -23,7 +23,7 @@ pub(super) enum Sent {
 
 /// A type as JSON.
 pub(super) fn json<T: JsonSchema>() -> Sent {
-    Sent::Json("application/json", |made| made.subschema_for::<T>())
+    Sent::Json("application/json", SchemaGenerator::subschema_for::<T>)
 }
 
 /// Bytes.

@@ -20,6 +20,7 @@ use super::keys::Caller;
 use super::read::{Asked, At};
 use super::records;
 use super::sessions::Session;
+use super::text::hex;
 
 /// Sessions that are asked at once for an operation.
 const ASKED_AT_ONCE: usize = 16;
@@ -41,7 +42,7 @@ impl Marker {
     pub(super) fn new(trace: &str, steps: &[Step], stop_on_error: bool) -> Self {
         // Steps are plain data: they can be written.
         let written = serde_json::to_vec(&(steps, stop_on_error)).unwrap_or_default();
-        let request = Sha256::digest(&written).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let request = hex(&Sha256::digest(&written)[..16]);
         Self { trace: trace.to_owned(), steps: steps.len(), stop_on_error, request }
     }
 

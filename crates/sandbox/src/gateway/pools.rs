@@ -1,4 +1,4 @@
-//! Pools, as WarmPools.
+//! Pools: what is said of them, and the objects they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,9 +43,9 @@ pub(super) async fn create(
 ) -> Created<PoolCreated> {
     let (api, _) = shared.pools(&caller, body.namespace.clone())?;
     name("name", &body.name)?;
-    let called = body.name.clone();
-    api.create(&PostParams::default(), &pool(body)?).await.map_err(|error| about(&called, error))?;
-    Ok((StatusCode::CREATED, axum::Json(PoolCreated { name: called, status: "created".to_owned() })))
+    let title = body.name.clone();
+    api.create(&PostParams::default(), &pool(body)?).await.map_err(|error| about(&title, error))?;
+    Ok((StatusCode::CREATED, axum::Json(PoolCreated { name: title, status: "created".to_owned() })))
 }
 
 pub(super) async fn list(
@@ -61,30 +61,30 @@ pub(super) async fn list(
 pub(super) async fn get(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    At(called): At,
+    At(title): At,
     Asked(InNamespace { namespace }): Asked<InNamespace>,
 ) -> Result<axum::Json<PoolInfo>> {
     let (api, _) = shared.pools(&caller, namespace)?;
-    name("name", &called)?;
-    Ok(axum::Json(info(&api.get(&called).await.map_err(|error| about(&called, error))?)))
+    name("name", &title)?;
+    Ok(axum::Json(info(&api.get(&title).await.map_err(|error| about(&title, error))?)))
 }
 
 pub(super) async fn patch(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    At(called): At,
+    At(title): At,
     Asked(asked): Asked<InNamespace>,
     Json(body): Json<PatchPool>,
 ) -> Result<axum::Json<PoolInfo>> {
     let (api, _) = shared.pools(&caller, body.namespace.or(asked.namespace))?;
-    name("name", &called)?;
+    name("name", &title)?;
     let mut spec = json!({});
     if let Some(replicas) = not_negative("replicas", body.replicas)? {
         spec["replicas"] = replicas.into();
     }
     if let Some(resources) = body.resources {
         // A list is replaced as a whole: the other fields of its container have to be known.
-        let current = api.get(&called).await.map_err(|error| about(&called, error))?;
+        let current = api.get(&title).await.map_err(|error| about(&title, error))?;
         let mut template = current.spec.template;
         if let Some(container) = template.spec.as_mut().and_then(|spec| spec.containers.first_mut()) {
             container.resources = Some(resources);
@@ -92,27 +92,27 @@ pub(super) async fn patch(
         spec["template"] = json!(template);
     }
     let patch = Patch::Merge(json!({"spec": spec}));
-    let patched = api.patch(&called, &PatchParams::default(), &patch).await.map_err(|error| about(&called, error))?;
+    let patched = api.patch(&title, &PatchParams::default(), &patch).await.map_err(|error| about(&title, error))?;
     Ok(axum::Json(info(&patched)))
 }
 
 pub(super) async fn delete(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    At(called): At,
+    At(title): At,
     Asked(InNamespace { namespace }): Asked<InNamespace>,
 ) -> Result<StatusCode> {
     let (api, _) = shared.pools(&caller, namespace)?;
-    name("name", &called)?;
-    api.delete(&called, &DeleteParams::default()).await.map_err(|error| about(&called, error))?;
+    name("name", &title)?;
+    api.delete(&title, &DeleteParams::default()).await.map_err(|error| about(&title, error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn about(called: &str, error: kube::Error) -> Failure {
+fn about(title: &str, error: kube::Error) -> Failure {
     match &error {
-        kube::Error::Api(status) if status.code == 404 => Failure::absent(format!("there is no pool {called:?}")),
+        kube::Error::Api(status) if status.code == 404 => Failure::absent(format!("there is no pool {title:?}")),
         kube::Error::Api(status) if status.code == 409 => {
-            Failure::conflict(format!("there is a pool {called:?} already")).with_detail(status.message.clone())
+            Failure::conflict(format!("there is a pool {title:?} already")).with_detail(status.message.clone())
         }
         _ => error.into(),
     }

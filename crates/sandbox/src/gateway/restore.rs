@@ -37,7 +37,7 @@ pub(super) async fn restore(
     let session = shared.session(&id, namespace.as_deref(), &caller).await?;
     let step = index(&body.snapshot_id)?;
     let began = shared.clock.monotonic();
-    let restored = shared.restore(&session, step).await;
+    let restored = Box::pin(shared.restore(&session, step)).await;
     shared.metrics.restored(restored.is_ok(), shared.clock.monotonic().saturating_sub(began));
     let steps_replayed = restored?;
     let status = "restored".to_owned();
@@ -65,7 +65,7 @@ impl Shared {
                 Err(status) => return Err(self.verdict(session, status).await),
             }
         }
-        self.restore_by_replay(session, step).await
+        Box::pin(self.restore_by_replay(session, step)).await
     }
 
     /// How a session comes back to a step.

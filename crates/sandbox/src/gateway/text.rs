@@ -1,5 +1,7 @@
 //! Bytes that programs print, as text where they are.
 
+use std::fmt::Write;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -56,6 +58,15 @@ pub(super) fn event(index: i64, piece: Vec<u8>) -> OutputEvent {
             OutputEvent { index, data, encoding: Some("base64".to_owned()) }
         }
     }
+}
+
+/// Bytes in hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to memory does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Output as a whole.

@@ -169,27 +169,19 @@ impl Bed {
 
     /// The sidecar of a session.
     pub(crate) fn fake(&self, session: &str) -> Fake {
+        self.bound_to(session).unwrap()
+    }
+
+    /// The same, if it has been told already.
+    pub(crate) fn bound_to(&self, session: &str) -> Option<Fake> {
         let fakes = self.fakes.lock();
-        fakes.values().find(|fake| fake.state.lock().session == session).cloned().unwrap()
+        fakes.values().find(|fake| fake.state.lock().session == session).cloned()
     }
 
     /// A session of a pool, by its name.
     pub(crate) async fn session(&self, pool: &str) -> String {
         let made = self.post("/v1/sessions", json!({"poolRef": pool})).await.expect(201);
         made["id"].as_str().unwrap().to_owned()
-    }
-
-    /// Waits until something is gone.
-    pub(crate) async fn gone<K>(&self, api: Api<K>, name: &str)
-    where
-        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
-    {
-        let object = api.get_opt(name).await.unwrap();
-        let Some(uid) = object.and_then(|object| object.uid()) else { return };
-        tokio::time::timeout(PATIENCE, await_condition(api, name, conditions::is_deleted(&uid)))
-            .await
-            .unwrap()
-            .unwrap();
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -201,7 +193,7 @@ impl Bed {
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.call(Method::POST, path, &[], body.to_string()).await
+        self.call(Method::POST, path, &[], std::convert::identity(body).to_string()).await
     }
 
     /// Runs steps and gives back their results.
@@ -230,7 +222,7 @@ impl Bed {
         let pod = self.sandboxes().get(session).await.unwrap().status.unwrap().pod_name.unwrap();
         self.fake(session).kill().await;
         self.pods().delete(&pod, &DeleteParams::default().grace_period(0)).await.unwrap();
-        self.gone(self.pods(), &pod).await;
+        gone(self.pods(), &pod).await;
     }
 
     pub(crate) async fn end(self) {
@@ -296,4 +288,14 @@ pub(crate) async fn call(
 /// Where a pool is, for who asks how many are idle.
 pub(crate) fn at(name: &str) -> PoolAt {
     PoolAt { namespace: "default".to_owned(), name: name.to_owned() }
+}
+
+/// Waits until something is gone.
+pub(crate) async fn gone<K>(api: Api<K>, name: &str)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + 'static,
+{
+    let object = api.get_opt(name).await.unwrap();
+    let Some(uid) = object.and_then(|object| object.uid()) else { return };
+    tokio::time::timeout(PATIENCE, await_condition(api, name, conditions::is_deleted(&uid))).await.unwrap().unwrap();
 }

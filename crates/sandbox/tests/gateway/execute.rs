@@ -123,7 +123,7 @@ async fn an_operation_is_done_once_whoever_is_asked() {
     }
     assert_eq!(bed.fake(&id).state.lock().records.len(), 2, "nothing was run");
     for path in ["/v1/operations/op-1".to_owned(), format!("/v1/operations/op-1?sessionID={id}")] {
-        let told = call(other.address, Method::GET, &path, &[], Default::default()).await.expect(200);
+        let told = call(other.address, Method::GET, &path, &[], bytes::Bytes::new()).await.expect(200);
         assert_eq!((&told["status"], &told["sessionID"]), (&json!("done"), &json!(id)));
         assert_eq!(told["result"]["results"], first["results"]);
     }
@@ -152,7 +152,7 @@ async fn a_lost_sandbox_is_our_fault_and_told_soon() {
     let hang = json!({"steps": [{"command": ["echo"]}, {"command": ["hang"]}]});
     let hanging = bed.post(&path, hang.clone());
     let losing = async {
-        while bed.fakes.lock().values().all(|fake| fake.calls("RunStep") < 2) {
+        while bed.bound_to(&id).is_none_or(|fake| fake.calls("RunStep") < 2) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         bed.lose(&id).await;
@@ -166,7 +166,7 @@ async fn a_lost_sandbox_is_our_fault_and_told_soon() {
     let path = format!("/v1/sessions/{id}/execute");
     let hanging = bed.call(Method::POST, &path, &[("accept", "text/event-stream")], hang.to_string());
     let deleting = async {
-        while bed.fake(&id).calls("RunStep") < 2 {
+        while bed.bound_to(&id).is_none_or(|fake| fake.calls("RunStep") < 2) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         bed.delete(&format!("/v1/sessions/{id}")).await.expect(204);

@@ -1,4 +1,5 @@
 //! A sidecar that pretends: it records steps, and what they print is in what was asked.
+#![expect(clippy::wildcard_imports, reason = "nearly every message of both services is used")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -145,7 +146,7 @@ fn event(event: Event) -> Result<StepEvent, Status> {
 fn told(record: StepRecord, stdout: Vec<u8>) -> Streamed<StepEvent> {
     let started = event(Event::Started(StepStarted { index: record.index, process: 1 }));
     // Pieces that cut characters.
-    let pieces: Vec<_> = stdout.chunks(5).take(64).map(|piece| piece.to_vec()).collect();
+    let pieces: Vec<_> = stdout.chunks(5).take(64).map(<[u8]>::to_vec).collect();
     let out =
         pieces.into_iter().map(|data| event(Event::Output(StepOutput { stderr: false, offset: 0, data: data.into() })));
     let err = record.stderr.clone();
@@ -269,8 +270,8 @@ impl SandboxService for Fake {
             let source = self.all.lock().get(&request.source_pod_uid).cloned();
             let source = source.ok_or_else(|| Status::not_found("no such pod"))?;
             let records = source.state.lock().records.clone();
-            let until = records.iter().position(|record| record.snapshot == request.snapshot).unwrap();
-            self.state.lock().records = records[..=until].to_vec();
+            let until = records.iter().position(|record| record.snapshot == request.snapshot);
+            self.state.lock().records = until.map(|until| records[..=until].to_vec()).unwrap_or_default();
         }
         let mut state = self.state.lock();
         let found = state.records.iter().find(|record| record.snapshot == request.snapshot).map(|record| record.index);
@@ -402,5 +403,5 @@ impl AgentService for Fake {
 }
 
 pub(crate) fn hex(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(content).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

@@ -1,11 +1,11 @@
 //! Sessions from their beginning to their end.
 
 use http::Method;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use thane_sandbox::kinds::Sandbox;
 
-use crate::bed::{Bed, call};
+use crate::bed::{Bed, call, gone};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_a_sandbox_from_its_beginning_to_its_end() {
@@ -35,7 +35,7 @@ async fn a_session_is_a_sandbox_from_its_beginning_to_its_end() {
 
     assert_eq!(bed.get(&format!("/v1/sessions/{id}")).await.expect(200)["podName"], info["podName"]);
     bed.delete(&format!("/v1/sessions/{id}")).await.expect(204);
-    bed.gone(bed.sandboxes(), id).await;
+    gone(bed.sandboxes(), id).await;
     assert_eq!(bed.get(&format!("/v1/sessions/{id}")).await.fault(), (404, "user".to_owned()));
     bed.end().await;
 }
@@ -66,9 +66,9 @@ async fn what_cannot_be_had_says_why() {
     assert_eq!(large.fault(), (413, "user".to_owned()));
     assert_eq!(bed.get("/v1/nothing").await.fault(), (404, "user".to_owned()));
     assert_eq!(bed.delete("/v1/sessions").await.fault(), (405, "user".to_owned()));
-    let left = bed.sandboxes().list(&Default::default()).await.unwrap().items;
+    let left = bed.sandboxes().list(&ListParams::default()).await.unwrap().items;
     for sandbox in left {
-        bed.gone(bed.sandboxes(), &sandbox.metadata.name.unwrap()).await;
+        gone(bed.sandboxes(), &sandbox.metadata.name.unwrap()).await;
     }
     bed.end().await;
 }
@@ -141,7 +141,7 @@ async fn a_sandbox_made_by_hand_is_a_session_for_once() {
         let done = call(other.address, Method::POST, &path, &[], body.into()).await.expect(200);
         assert_eq!(done["results"][0]["output"]["stdout"], "hi\n");
     }
-    bed.gone(bed.sandboxes(), "once").await;
+    gone(bed.sandboxes(), "once").await;
     assert!(bed.sandboxes().get_opt("stays").await.unwrap().is_some());
     bed.end().await;
 }

@@ -2,10 +2,11 @@
 
 use http::Method;
 use kube::Api;
+use kube::api::ListParams;
 use serde_json::json;
 use thane_sandbox::kinds::WarmPool;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, gone};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pools_are_made_changed_and_deleted() {
@@ -37,7 +38,7 @@ async fn pools_are_made_changed_and_deleted() {
     let negative = bed.call(Method::PATCH, "/v1/pools/p", &[], r#"{"replicas": -1}"#).await;
     assert_eq!(negative.fault(), (400, "user".to_owned()));
     bed.delete("/v1/pools/p?namespace=default").await.expect(204);
-    bed.gone(pools, "p").await;
+    gone(pools, "p").await;
     for answer in [bed.get("/v1/pools/p").await, bed.delete("/v1/pools/p").await] {
         assert_eq!(answer.fault(), (404, "user".to_owned()));
     }
@@ -52,7 +53,7 @@ async fn an_experiment_has_a_pool_for_each_image() {
     let body = json!({"image": "host", "experimentId": "e", "maxReplicas": 1, "waitSeconds": 1});
     let first = bed.post("/v1/managed/sessions", body.clone());
     let second = async {
-        while bed.pods().list(&Default::default()).await.unwrap().items.is_empty() {
+        while bed.pods().list(&ListParams::default()).await.unwrap().items.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         bed.post("/v1/managed/sessions", body.clone()).await
@@ -60,7 +61,7 @@ async fn an_experiment_has_a_pool_for_each_image() {
     let (first, second) = tokio::join!(first, second);
     assert_eq!(first.fault(), (503, "infra".to_owned()));
     assert_eq!(second.fault(), (429, "infra".to_owned()));
-    let made = pools.list(&Default::default()).await.unwrap().items;
+    let made = pools.list(&ListParams::default()).await.unwrap().items;
     assert_eq!((made.len(), made[0].spec.max_replicas), (1, Some(1)));
     for wrong in [json!({"image": "host"}), json!({"image": "host", "experimentId": "no value"})] {
         assert_eq!(bed.post("/v1/managed/sessions", wrong).await.fault(), (400, "user".to_owned()));
@@ -68,6 +69,6 @@ async fn an_experiment_has_a_pool_for_each_image() {
     assert_eq!(bed.get("/v1/managed/experiments/e/sessions").await.expect(200), json!([]));
     let deleted = bed.delete("/v1/managed/experiments/e").await.expect(200);
     assert_eq!(deleted["error"], serde_json::Value::Null);
-    bed.gone(pools, made[0].metadata.name.as_deref().unwrap()).await;
+    gone(pools, made[0].metadata.name.as_deref().unwrap()).await;
     bed.end().await;
 }

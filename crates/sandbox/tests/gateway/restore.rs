@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, gone};
 
 fn indexes(list: &Value, field: &str) -> Vec<i64> {
     list.as_array().unwrap().iter().map(|one| one[field].as_i64().unwrap()).collect()
@@ -75,7 +75,7 @@ async fn where_files_are_not_kept_the_steps_are_run_again() {
     assert_eq!(restored["stepsReplayed"], 2);
     let new = bed.sandboxes().get(&id).await.unwrap().status.unwrap().pod_name.unwrap();
     assert_ne!(old, new);
-    bed.gone(bed.pods(), &old).await;
+    gone(bed.pods(), &old).await;
     let history = bed.get(&format!("/v1/sessions/{id}/history")).await.json();
     assert_eq!(indexes(&history, "index"), [0, 1]);
     assert_eq!(bed.execute(&id, &[&["echo", "3"]]).await[0]["index"], 3, "indexes are never used again");

@@ -10,7 +10,7 @@ use thane_runtime::telemetry::LogLevels;
 use thane_runtime::tls::{ClientOptions, ClientTls};
 use thane_sandbox::claims::Claims;
 use thane_sandbox::gateway::{self, Access, Keys, Options, Parts};
-use thane_sandbox::pods::Shape;
+use thane_sandbox::pods::{Kubernetes, Shape};
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
 use super::{Ground, bind, namespace};
@@ -68,9 +68,12 @@ fn name() -> String {
     std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "gateway".to_owned())
 }
 
+/// What pods are made like that are made because a pool is empty.
 fn shape(gateway: &GatewaySettings) -> Shape {
-    let _ = gateway;
-    Shape::Embedded
+    if gateway.image.is_empty() {
+        return Shape::Embedded;
+    }
+    Shape::Kubernetes(Kubernetes { image: gateway.image.clone(), secret: gateway.sidecar_secret.clone() })
 }
 
 async fn access(gateway: &GatewaySettings, namespace: &str, client: &Client, tasks: &Tasks) -> Result<Access, Failure> {

@@ -2,6 +2,7 @@
 
 use axum::routing::{delete, get, patch, post};
 use http::Method;
+use schemars::generate::SchemaGenerator;
 
 use super::{For, Route, alerts, document, health, healthz, metrics};
 use crate::gateway::bodies as b;
@@ -87,7 +88,7 @@ fn inside() -> Vec<Route> {
         route!(Callers, GET "/v1/sessions/{id}/history", history::history,
             About::new("getHistory", "The steps that led to the present files", 200, json::<Vec<b::StepResult>>()).query(NAMESPACE)),
         route!(Callers, GET "/v1/sessions/{id}/trajectory", history::trajectory,
-            About::new("getTrajectory", "Every step, one in a line", 200, Sent::Json("application/x-ndjson", |made| made.subschema_for::<b::TrajectoryEntry>()))
+            About::new("getTrajectory", "Every step, one in a line", 200, Sent::Json("application/x-ndjson", SchemaGenerator::subschema_for::<b::TrajectoryEntry>))
                 .query(NAMESPACE)),
         route!(Callers, GET "/v1/sessions/{id}/shell", shell::shell,
             About::new("shell", "A terminal over a WebSocket of ShellMessages", 101, json::<b::ShellMessage>()).query(NAMESPACE)),
