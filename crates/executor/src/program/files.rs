@@ -69,7 +69,7 @@ impl Places<'_> {
     pub(super) fn write(&self, path: &str, mode: Option<u32>, append: bool, content: &[u8]) -> io::Result<()> {
         let path = self.at(path);
         self.make_above(&path)?;
-        let made = fs::symlink_metadata(&path).is_err();
+        let is_new = fs::symlink_metadata(&path).is_err();
         let mut options = OpenOptions::new();
         // Neither a pipe nor a device is a file, and waiting for one would stop everything.
         options.write(true).create(true).append(append).truncate(!append).mode(mode.unwrap_or(0o644));
@@ -78,7 +78,7 @@ impl Places<'_> {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        if made {
+        if is_new {
             let (user, group) = self.ids();
             fchown(&file, user, group)?;
         }

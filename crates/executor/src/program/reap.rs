@@ -45,7 +45,7 @@ impl Reaper {
     }
 
     /// Whether no process is left that we or one of ours has started.
-    pub(super) fn is_alone(&self) -> bool {
+    pub(super) fn is_alone() -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD))
     }

@@ -45,7 +45,7 @@ impl Table {
         if self.processes.get(&MAIN).is_some_and(Process::is_running) {
             return !self.processes.values().any(|one| one.id != MAIN && one.is_running());
         }
-        let quiet = self.reaper.is_alone();
+        let quiet = Reaper::is_alone();
         self.lingering &= !quiet;
         quiet
     }

@@ -27,6 +27,7 @@ const METHODS: [(&str, &str, &str); 8] = [
 const UNKNOWN: (&str, &str, &str) = ("unknown", "unknown", "unary");
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[expect(clippy::struct_field_names, reason = "labels have the names that others look for")]
 struct Method {
     grpc_type: &'static str,
     grpc_service: &'static str,
@@ -34,6 +35,7 @@ struct Method {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[expect(clippy::struct_field_names, reason = "labels have the names that others look for")]
 struct Ended {
     grpc_type: &'static str,
     grpc_service: &'static str,

@@ -42,7 +42,7 @@ pub(crate) async fn repair(shared: &Arc<Shared>, at: ContainerAt, attempt: Attem
     let Some(files) = Files::read(attempt.path()) else { return Ok(()) };
     let Some(intent) = files.intent.clone() else { return Ok(()) };
     let layers = ContainerLayers::new(Arc::clone(shared), at, attempt);
-    layers.carry_out(files, intent).await.map(|_| ()).map_err(|error| error.to_string())
+    layers.carry_out(files, intent).await.map_err(|error| error.to_string())
 }
 
 impl ContainerLayers {
@@ -72,8 +72,8 @@ impl ContainerLayers {
         let files = self.files()?;
         let upper = self.path(&names(files.turn).0);
         let base = files.base.clone().unwrap_or_default();
-        let top = Top::of(&upper).map_err(failed)?;
-        if top == files.top && is_empty(&upper).map_err(failed)? {
+        let top = Top::of(&upper).map_err(|error| failed(&error))?;
+        if top == files.top && is_empty(&upper).map_err(|error| failed(&error))? {
             return Ok(base);
         }
         let below = self.chain(files.base.as_deref())?;
@@ -101,7 +101,7 @@ impl ContainerLayers {
             }
         }
         let top = match chain.first() {
-            Some(name) => Top::of(&self.shared.layers.data(name)).map_err(failed)?,
+            Some(name) => Top::of(&self.shared.layers.data(name)).map_err(|error| failed(&error))?,
             None => Top::default(),
         };
         let leaves = self.root_mount()?;
@@ -114,7 +114,7 @@ impl ContainerLayers {
         let (old, new) = (names(files.turn), names(turn));
         files.intent = Some(intent.clone());
         self.shared.layers.states.lock().stand(&self.at.uid, &self.at.container, &files);
-        files.write(self.attempt.path()).map_err(failed)?;
+        files.write(self.attempt.path()).map_err(|error| failed(&error))?;
         let done = match self.prepare(&files, &intent, &old.0, &new) {
             Ok(()) => self.switch(&files, &intent, &new).await,
             Err(error) => Err(error.to_string()),
@@ -124,7 +124,7 @@ impl ContainerLayers {
             return Err(AccessError::Failed(format!("enter another root: {why}")));
         }
         let files = Files { base: intent.base.clone(), turn, top: intent.top, intent: None, ..files };
-        files.write(self.attempt.path()).map_err(failed)?;
+        files.write(self.attempt.path()).map_err(|error| failed(&error))?;
         self.shared.layers.states.lock().stand(&self.at.uid, &self.at.container, &files);
         let left = [self.path(&old.0), self.path(&old.1)];
         let removed =
@@ -229,6 +229,6 @@ fn is_empty(directory: &Path) -> io::Result<bool> {
     Ok(std::fs::read_dir(directory)?.next().is_none())
 }
 
-fn failed(error: io::Error) -> AccessError {
+fn failed(error: &io::Error) -> AccessError {
     AccessError::Failed(error.to_string())
 }

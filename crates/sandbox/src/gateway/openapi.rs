@@ -159,19 +159,20 @@ mod tests {
         assert!(committed == current, "write it again: THANE_WRITE_OPENAPI=1 cargo test -p thane-sandbox openapi");
     }
 
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
     #[test]
     fn everything_that_is_referred_to_is_there_and_names_are_unique() {
         let document: Value = serde_json::from_str(&document()).unwrap();
-        fn references(value: &Value, found: &mut Vec<String>) {
-            match value {
-                Value::Object(fields) => {
-                    found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                    fields.values().for_each(|value| references(value, found));
-                }
-                Value::Array(items) => items.iter().for_each(|value| references(value, found)),
-                _ => {}
-            }
-        }
         let mut found = Vec::new();
         references(&document, &mut found);
         assert!(found.len() > 20);

@@ -199,6 +199,6 @@ mod tests {
         };
         assert_eq!(names(None, 2), ["a", "c"]);
         assert_eq!(names(Some("c"), 2), ["d"]);
-        assert_eq!(sessions.count(|one| one.id < "c".to_owned()), 2);
+        assert_eq!(sessions.count(|one| one.id.as_str() < "c"), 2);
     }
 }

@@ -88,9 +88,8 @@ async fn output(desk: &Desk, process: u64, from: [u64; 2], tell: &Tell) -> Resul
             }
             Ok(heard) => match heard.map_err(executor::status)? {
                 Heard::Data(data) if data.process == process => {
-                    if tell.send(Ok(said(data))).await.is_err() {
-                        return Err(Status::cancelled("nobody listens any more"));
-                    }
+                    let told = tell.send(Ok(said(data))).await;
+                    told.map_err(|_| Status::cancelled("nobody listens any more"))?;
                 }
                 Heard::Said(Said::Exited { process: which, exit }) if which == process => {
                     outcome::ended(&mut record, &exit);

@@ -107,7 +107,9 @@ impl Follow {
             }
             watcher::Event::InitDone => {
                 let gone: Vec<String> = self.served.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
-                gone.iter().for_each(|uid| self.end(uid));
+                for uid in gone {
+                    self.end(&uid);
+                }
             }
             watcher::Event::Apply(pod) => self.apply(&pod),
             watcher::Event::Delete(pod) => self.end(pod.metadata.uid.as_deref().unwrap_or_default()),

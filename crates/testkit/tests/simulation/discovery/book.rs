@@ -127,7 +127,7 @@ impl Book {
         self.calm.load(Ordering::Relaxed)
     }
 
-    pub(super) fn complain(&self, what: String) {
+    pub(super) fn complain(&self, what: &str) {
         let at = turmoil::sim_elapsed().unwrap_or_default();
         self.wrong.lock().push(format!("{:.3} s: {what}", at.as_secs_f64()));
     }
@@ -137,7 +137,7 @@ impl Book {
         let mut seen = self.seen.lock();
         let newest = seen.entry((reader.to_owned(), topic.clone())).or_default();
         if data.index < *newest {
-            self.complain(format!("{reader}: {topic:?} went back from {newest} to {}", data.index));
+            self.complain(&format!("{reader}: {topic:?} went back from {newest} to {}", data.index));
         }
         *newest = data.index.max(*newest);
         drop(seen);
@@ -146,7 +146,7 @@ impl Book {
         let hash = hasher.finish();
         let known = *self.contents.lock().entry((topic.clone(), data.index)).or_insert(hash);
         if known != hash {
-            self.complain(format!("{reader}: {topic:?} at {} is not what others saw: {:?}", data.index, data.rows));
+            self.complain(&format!("{reader}: {topic:?} at {} is not what others saw: {:?}", data.index, data.rows));
         }
     }
 
@@ -159,7 +159,7 @@ impl Book {
             && other.until > now
         {
             let left = other.until.saturating_sub(now);
-            self.complain(format!("{session} got {lock}, which {} still has for {left:?}", other.session));
+            self.complain(&format!("{session} got {lock}, which {} still has for {left:?}", other.session));
         }
         holds.insert(lock.to_owned(), Hold { session: session.to_owned(), until });
     }
@@ -185,7 +185,7 @@ impl Book {
         for (key, port) in now {
             let trace = traces.entry(key.clone()).or_default();
             if port < trace.newest || (port == trace.newest && trace.present.is_none()) {
-                self.complain(format!("{key:?} came back with port {port} after {}", trace.newest));
+                self.complain(&format!("{key:?} came back with port {port} after {}", trace.newest));
             }
             (trace.present, trace.newest) = (Some(port), port);
         }

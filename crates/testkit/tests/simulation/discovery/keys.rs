@@ -61,7 +61,7 @@ async fn put(agent: &Agent, book: &Book, key: &str, value: Option<u64>) {
         // It may have happened, and may still happen.
         Err(Refusal::NoHub) => return book.tell("unsure"),
         Err(Refusal::Busy(_)) => return book.keys.lock().entry(key.to_owned()).or_default().refused(),
-        Err(refusal) => return book.complain(format!("{key} was refused: {refusal}")),
+        Err(refusal) => return book.complain(&format!("{key} was refused: {refusal}")),
     }
     if started.elapsed() >= SEEN {
         return;
@@ -70,7 +70,7 @@ async fn put(agent: &Agent, book: &Book, key: &str, value: Option<u64>) {
     let belief = book.keys.lock().get(key).cloned().unwrap_or_default();
     let seen = number(&reading.data, key);
     if reading.freshness.connected && belief.denies(seen.as_ref()) {
-        book.complain(format!("{key} was written as {value:?}, and then read as {seen:?}"));
+        book.complain(&format!("{key} was written as {value:?}, and then read as {seen:?}"));
     }
 }
 
@@ -90,7 +90,7 @@ async fn count(agent: &Agent, book: &Book, rng: &mut StdRng) {
             book.tell(if done { "counted" } else { "too late" });
         }
         Err(Refusal::NoHub) => {}
-        other => book.complain(format!("the counter: {other:?}")),
+        other => book.complain(&format!("the counter: {other:?}")),
     }
 }
 

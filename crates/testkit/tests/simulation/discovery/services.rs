@@ -45,7 +45,7 @@ async fn register(node: &str, agent: &Agent, book: &Book, id: &str, rng: &mut St
             book.services.lock().entry(key).or_default().settled(value);
             book.tell("registered");
         }
-        Err(refusal) => book.complain(format!("{node}: registration of {id} was refused: {refusal}")),
+        Err(refusal) => book.complain(&format!("{node}: registration of {id} was refused: {refusal}")),
     }
 }
 
@@ -57,7 +57,7 @@ async fn deregister(node: &str, agent: &Agent, book: &Book, id: &str) {
             book.services.lock().entry(key).or_default().settled(None);
             book.tell("deregistered");
         }
-        Err(refusal) => book.complain(format!("{node}: {id} could not be deregistered: {refusal}")),
+        Err(refusal) => book.complain(&format!("{node}: {id} could not be deregistered: {refusal}")),
     }
 }
 
