@@ -31,7 +31,7 @@ use tokio::net::TcpStream;
 use crate::fake::{Fake, Fakes};
 
 /// Longer than anything takes; a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
 /// Addresses that no other test of this process uses, nor another process.

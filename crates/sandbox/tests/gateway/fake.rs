@@ -1,5 +1,4 @@
 //! A sidecar that pretends: it records steps, and what they print is in what was asked.
-#![expect(clippy::wildcard_imports, reason = "nearly every message of both services is used")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -138,12 +137,12 @@ fn outcome(command: &[String]) -> (Vec<u8>, Vec<u8>, i32, Option<StepFailure>) {
     }
 }
 
-fn event(event: Event) -> Result<StepEvent, Status> {
-    Ok(StepEvent { event: Some(event) })
+fn event(event: Event) -> StepEvent {
+    StepEvent { event: Some(event) }
 }
 
 /// A record told again, output and all.
-fn told(record: StepRecord, stdout: Vec<u8>) -> Streamed<StepEvent> {
+fn told(record: StepRecord, stdout: &[u8]) -> Streamed<StepEvent> {
     let started = event(Event::Started(StepStarted { index: record.index, process: 1 }));
     // Pieces that cut characters.
     let pieces: Vec<_> = stdout.chunks(5).take(64).map(<[u8]>::to_vec).collect();
@@ -156,7 +155,7 @@ fn told(record: StepRecord, stdout: Vec<u8>) -> Streamed<StepEvent> {
         .chain(out)
         .chain([err, event(Event::Finished(record))])
         .collect();
-    Box::pin(stream::iter(events))
+    Box::pin(stream::iter(events.into_iter().map(Ok)))
 }
 
 #[tonic::async_trait]
@@ -201,11 +200,11 @@ impl SandboxService for Fake {
             if known.digest != digest {
                 return Err(Status::already_exists("the operation was another"));
             }
-            return Ok(Response::new(told(known.clone(), stdout)));
+            return Ok(Response::new(told(known.clone(), &stdout)));
         }
         if request.command == ["hang"] {
             let started = event(Event::Started(StepStarted { index: 0, process: 1 }));
-            return Ok(Response::new(Box::pin(stream::iter([started]).chain(stream::pending()))));
+            return Ok(Response::new(Box::pin(stream::iter([Ok(started)]).chain(stream::pending()))));
         }
         let index = state.records.iter().map(|record| record.index).max().unwrap_or(-1) + 1;
         let kept = Bytes::from(stdout.clone()).slice(..stdout.len().min(1 << 20));
@@ -239,16 +238,14 @@ impl SandboxService for Fake {
             state.records.push(record.clone());
             state.tip = index;
         }
-        Ok(Response::new(told(record, stdout)))
+        Ok(Response::new(told(record, &stdout)))
     }
 
     async fn attach(&self, request: Request<AttachRequest>) -> Result<Response<Self::AttachStream>, Status> {
         self.call("Attach");
         let operation = request.into_inner().operation;
         let record = self.state.lock().records.iter().find(|record| record.operation == operation).cloned();
-        record
-            .map(|record| Response::new(told(record, Vec::new())))
-            .ok_or_else(|| Status::not_found("no such operation"))
+        record.map(|record| Response::new(told(record, &[]))).ok_or_else(|| Status::not_found("no such operation"))
     }
 
     async fn history(&self, request: Request<HistoryRequest>) -> Result<Response<Self::HistoryStream>, Status> {
