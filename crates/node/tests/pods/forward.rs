@@ -138,7 +138,7 @@ fn a_killed_kubectl_leaves_nothing() {
         let Some(mut forward) = Forward::start(&bed, &[":8000"]).await else { return bed };
         let mut stream = forward.connect(0).await;
         // In the middle of an answer that nobody reads.
-        let filling = async { while stream.write_all(&[7; 65536]).await.is_ok() {} };
+        let filling = async { while stream.write_all(&vec![7; 65536]).await.is_ok() {} };
         let _ = tokio::time::timeout(std::time::Duration::from_millis(500), filling).await;
         forward.child.kill().await.unwrap();
         drop(stream);

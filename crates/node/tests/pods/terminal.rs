@@ -74,7 +74,7 @@ impl Seat {
             let left = until.saturating_duration_since(Instant::now());
             match self.pieces.recv_timeout(left) {
                 Ok(piece) => self.heard.push_str(&String::from_utf8_lossy(&piece)),
-                Err(_) => panic!("{wanted:?} was not said, but {:?}", self.heard),
+                Err(late) => panic!("{late}: {wanted:?} was not said, but {:?}", self.heard),
             }
         }
     }

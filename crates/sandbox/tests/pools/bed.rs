@@ -22,7 +22,7 @@ use thane_sandbox::{admission, names};
 use thane_testkit::peer::EmbeddedApi;
 
 /// Nothing here takes long; this is for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A pool whose image is this one never comes up.
 pub(crate) const ABSENT: &str = "absent";
 
@@ -116,7 +116,7 @@ impl Bed {
         let found = tokio::time::timeout(PATIENCE, await_condition(self.api::<K>(), name, condition)).await;
         match found {
             Ok(object) => object.unwrap().unwrap(),
-            Err(_) => panic!("{name} is not {what}: {:?}", self.api::<K>().get_opt(name).await),
+            Err(late) => panic!("{late}: {name} is not {what}: {:?}", self.api::<K>().get_opt(name).await),
         }
     }
 

@@ -36,7 +36,7 @@ impl Gateway {
         let flags = vec![
             ("gateway.address", "listen", self.listen.map(|address| json!(address))),
             ("gateway.keys", "keys", self.keys.as_ref().map(|keys| json!(keys))),
-            ("gateway.anonymous", "anonymous", self.anonymous.then(|| json!(true))),
+            ("gateway.anonymous", "anonymous", self.anonymous.then_some(json!(true))),
         ];
         let settings = settings::load(global, flags)?;
         let levels = roles::begin(&settings, &[])?;

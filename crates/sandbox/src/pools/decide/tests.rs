@@ -101,8 +101,8 @@ fn said<'a>(plan: &'a Plan, kind: &str) -> (&'a str, &'a str, &'a str) {
 #[test]
 fn a_pool_is_kept_at_its_number() {
     use Is::*;
-    type Case = (i32, Option<i32>, Vec<Is>, usize, Deleted);
-    let cases: Vec<Case> = vec![
+    type Row = (i32, Option<i32>, Vec<Is>, usize, Deleted);
+    let cases: Vec<Row> = vec![
         (3, None, vec![], 3, vec![]),
         (3, None, vec![Ready, Starting], 1, vec![]),
         (3, None, vec![Ready, Ready, Ready], 0, vec![]),

@@ -28,7 +28,7 @@ pub(crate) struct Create {
     /// What it is for
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
-    /// What it may do, as KIND=LEVEL, KIND:NAME=LEVEL or KIND_prefix:BEGINNING=LEVEL; may be repeated
+    /// What it may do, as KIND=LEVEL, KIND:NAME=LEVEL or `KIND_prefix:BEGINNING=LEVEL`; may be repeated
     ///
     /// Kinds are key, service, node, session, event and agent, and without a name operator and acl; levels are read, write
     /// and deny.
