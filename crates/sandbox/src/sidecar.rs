@@ -21,3 +21,4 @@ mod steps;
 pub use follow::Sidecars;
 pub use metrics::Metrics;
 pub use serve::{OneRoom, Served, serve};
+pub use thane_executor::plan::SOCKET;

@@ -19,6 +19,7 @@ mod pki;
 mod pool;
 mod rows;
 mod sandbox;
+pub(crate) mod sidecar;
 mod up;
 mod version;
 mod watch;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Agent(agent::Agent),
     Gateway(gateway::Gateway),
     Operator(operator::Operator),
+    Sidecar(sidecar::Sidecar),
     #[command(subcommand, hide = true)]
     Executor(executor::Executor),
     Apply(apply::Apply),
@@ -96,6 +98,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Agent(command) => command.run(global),
         Command::Gateway(command) => command.run(global),
         Command::Operator(command) => command.run(global),
+        Command::Sidecar(command) => command.run(global),
         Command::Executor(command) => command.run(),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),

@@ -6,6 +6,7 @@ pub(crate) mod gateway;
 pub(crate) mod hub;
 pub(crate) mod operator;
 pub(crate) mod secrets;
+pub(crate) mod sidecar;
 pub(crate) mod words;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
