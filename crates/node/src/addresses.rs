@@ -9,12 +9,25 @@ const FIRST: u32 = u32::from_be_bytes([127, 64, 0, 1]);
 const LAST: u32 = u32::from_be_bytes([127, 127, 255, 254]);
 
 /// The addresses that are taken. All nodes of a process share them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Addresses {
     taken: Mutex<(u32, BTreeSet<u32>)>,
 }
 
+impl Default for Addresses {
+    /// Begins anywhere: other processes on this machine may have pods, too.
+    fn default() -> Self {
+        let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let offset = u32::try_from(random % u64::from(LAST - FIRST)).unwrap_or_default();
+        Self::beginning_at(FIRST + offset)
+    }
+}
+
 impl Addresses {
+    fn beginning_at(next: u32) -> Self {
+        Self { taken: Mutex::new((next, BTreeSet::new())) }
+    }
+
     /// One that nobody has and that was not given back just now.
     pub(crate) fn take(&self) -> Option<Ipv4Addr> {
         let mut state = self.taken.lock();
@@ -43,7 +56,7 @@ mod tests {
 
     #[test]
     fn no_two_pods_have_the_same() {
-        let addresses = Addresses::default();
+        let addresses = Addresses::beginning_at(FIRST);
         addresses.reserve(Ipv4Addr::new(127, 64, 0, 2));
         let first = addresses.take().unwrap();
         assert_eq!(first, Ipv4Addr::new(127, 64, 0, 1));

@@ -64,8 +64,16 @@ pub(super) fn spawn(
     command: &mut Command,
     setup: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Child> {
-    // SAFETY: the one caller passes `confine::Confinement::enter` or `setsid` and the like, which keep to the rule above.
-    unsafe { command.pre_exec(setup) };
+    // Whoever started us may have had signals ignored, as `nohup` does, and programs would inherit that: Ctrl-C would mean nothing.
+    let heeded = || {
+        for signal in 1..32 {
+            // SAFETY: setting a signal to its default is allowed here; those that cannot be set are refused.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the first keeps to the rule above; the one caller passes `confine::Confinement::enter` or `setsid` and the like, which do, too.
+    unsafe { command.pre_exec(heeded).pre_exec(setup) };
     command.spawn()
 }
 

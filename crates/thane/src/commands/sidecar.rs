@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::roles;
 use crate::settings::{self, Flags};
 
-/// Run the sidecar of a sandbox, beside its executor in a pod; the operator puts it there
+/// Run the sidecar of a sandbox, beside its executor in a pod
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Sidecar {
     /// Directory with the executor's socket
