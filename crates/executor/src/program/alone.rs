@@ -75,7 +75,7 @@ fn prepare(options: &Options) -> Result<Server> {
     // Where it cannot be made, starting a command says so.
     let _ = std::fs::create_dir_all(&work);
     let env: BTreeMap<String, String> = std::env::vars().collect();
-    let launcher = Launcher { confinement: None, env, directory: work };
+    let launcher = Launcher { confinement: None, score: None, env, directory: work };
     let table = Table::new(launcher, Groups::open(&Cgroups::default())?, reaper);
     let main = Some(options.command.clone()).filter(|command| !command.is_empty());
     let main = main.map(|command| Main { command, terminal: false, stdin: false });

@@ -17,7 +17,7 @@ use super::confine::{self, Confinement};
 use super::hold::{become_root, silence};
 use super::reap::Reaper;
 use super::serve::{Server, Settings};
-use super::spawn::Launcher;
+use super::spawn::{Launcher, Score};
 use super::table::Table;
 use super::{Doing, Failure, Result, plan, root, sys};
 
@@ -44,9 +44,7 @@ fn prepare() -> Result<Server> {
     let plan: ContainerPlan = plan()?;
     rustix::process::umask(Mode::empty());
     rustix::process::setsid().doing(|| "start a session".to_owned())?;
-    let oom_score = plan.oom_score.to_string();
-    // Raising it is always allowed; where it is not raised, the machine's own choice stands.
-    let _ = std::fs::write("/proc/self/oom_score_adj", oom_score);
+    let score = Score::open(plan.oom_score);
     let groups = Groups::open(&plan.cgroups)?;
     let directory = open_directory(&plan)?;
     let listener = listen(&directory, 0o600)?;
@@ -66,7 +64,7 @@ fn prepare() -> Result<Server> {
     let mut groups = groups;
     let work = std::mem::take(&mut groups.work);
     let confinement = Some(Arc::new(Confinement::new(&plan.user, plan.capabilities, work)?));
-    let launcher = Launcher { confinement, env: plan.env.clone(), directory: plan.working_directory.clone() };
+    let launcher = Launcher { confinement, score, env: plan.env.clone(), directory: plan.working_directory.clone() };
     let table = Table::new(launcher, groups, Reaper::start()?);
     let settings = Settings { main: plan.main, log: plan.log, passed_on: false, owner: Some(plan.user) };
     Server::new(settings, table, listener, directory)

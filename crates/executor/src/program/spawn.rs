@@ -20,6 +20,8 @@ const ARGUMENTS_MAX: usize = 100_000;
 pub(super) struct Launcher {
     /// None where whoever made the container has confined it.
     pub(super) confinement: Option<Arc<Confinement>>,
+    /// How soon the kernel ends them for want of memory: before us, so that somebody is left to say so.
+    pub(super) score: Option<Score>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) directory: String,
 }
@@ -54,12 +56,50 @@ impl Launcher {
         }
         .map_err(|error| (Sort::Other, format!("open its streams: {error}")))?;
         let (confinement, terminal) = (self.confinement.clone(), spawn.terminal.is_some());
+        let raised = self.score.as_ref().map(Score::raise);
         let started = sys::spawn(&mut command, move || match &confinement {
             Some(confinement) => confinement.enter(group.as_ref(), terminal),
             None => unconfined(terminal),
         });
+        drop(raised);
         let child = started.map_err(|error| refused(program, directory, &error))?;
         Ok(Launched { pid: i32::try_from(child.id()).unwrap_or_default(), stdin, outputs })
+    }
+}
+
+/// Our own score, which children inherit: it is raised while one is started.
+pub(super) struct Score {
+    file: std::fs::File,
+    of_children: i32,
+}
+
+/// Lowers our score again when it is dropped.
+struct Raised<'a>(&'a Score);
+
+impl Score {
+    /// The least by which children go before us.
+    const LEAST: i32 = 200;
+
+    /// Opened while we still may; where we may not, the machine's own choice stands.
+    pub(super) fn open(wanted: i32) -> Option<Self> {
+        let file = std::fs::OpenOptions::new().write(true).open("/proc/self/oom_score_adj").ok()?;
+        Some(Self { file, of_children: wanted.max(Self::LEAST) })
+    }
+
+    fn raise(&self) -> Raised<'_> {
+        self.set(self.of_children);
+        Raised(self)
+    }
+
+    fn set(&self, score: i32) {
+        // Raising is always allowed, and so is going back to where we began.
+        let _ = rustix::io::pwrite(&self.file, score.to_string().as_bytes(), 0);
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.set(0);
     }
 }
 

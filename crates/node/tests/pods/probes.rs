@@ -58,7 +58,7 @@ fn a_server_with_a_certificate_nobody_knows_is_ready() {
     on_bed(|bed| async {
         let make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -config /tmp/req -subj /CN=x -keyout /tmp/k -out /tmp/c";
         let script = format!(
-            "cd /workspace; printf '[req]\\ndistinguished_name=name\\n[name]\\n' > /tmp/req; {make} && exec python3 -c \"{TLS_SERVER}\""
+            "cd /workspace; printf '[req]\\ndistinguished_name=name\\nx509_extensions=more\\n[name]\\n[more]\\nbasicConstraints=CA:false\\n' > /tmp/req; {make} && exec python3 -c \"{TLS_SERVER}\""
         );
         let probe = |scheme: &str| json!({"httpGet": {"scheme": scheme, "port": 8443}, "periodSeconds": 1});
         bed.script("p", &script, json!({"container": {"readinessProbe": probe("HTTPS")}})).await;

@@ -34,7 +34,7 @@ fn files_come_from_objects_and_can_be_written_where_they_may() {
             ], "envFrom": [{"configMapRef": {"name": "c"}}]},
         });
         let script = "cat /c/k; echo; cat /s/p; echo; cat /j/name; echo; cat /j/deep/key; echo; echo $k; \
-            test $(wc -c < /j/token) -gt 100 && echo token; stat -c %a /s/p; \
+            test $(wc -c < /j/token) -gt 100 && echo token; stat -Lc %a /s/p; \
             (echo x > /c/k) 2>/dev/null || echo read-only; echo kept > /sub/file; cat /e/below/file; \
             (head -c 4194304 /dev/zero > /m/big) 2>/dev/null || echo full";
         let (code, said) = bed.outcome("p", script, more).await;

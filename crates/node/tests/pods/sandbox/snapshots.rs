@@ -10,7 +10,7 @@ use super::client::{Sandbox, shell, with_sidecars};
 /// Everything about files that a user can see.
 const LOOK: &str = "cd / && find workspace root opt var home tmp etc -xdev \
                     \\( -type d -printf '%p %y %m %U:%G\\n' -o -printf '%p %y %m %U:%G %s %l %n\\n' \\) | sort; \
-                    find workspace root opt -xdev -type f | sort | xargs -r sha256sum; stat -c %a /; du -k workspace/sparse 2>/dev/null || true";
+                    find workspace root opt -xdev -type f -print0 | sort -z | xargs -0 -r sha256sum 2>&1; stat -c %a /; du -k workspace/sparse 2>/dev/null || true";
 
 /// What steps do, one after the other.
 const STEPS: [&str; 10] = [
