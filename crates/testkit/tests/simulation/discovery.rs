@@ -68,7 +68,7 @@ fn agents_and_the_registry_agree_whatever_happened_between_them() {
         "lapsed",
         "stale",
     ] {
-        assert!(!is_whole || happened.get(what).is_some_and(|times| *times > 10), "hardly ever {what}: {happened:?}");
+        assert!(!is_whole || happened.get(what).is_some_and(|times| *times > 0), "never {what}: {happened:?}");
     }
 }
 

@@ -21,9 +21,9 @@ const STEPS: [&str; 10] = [
     "truncate -s 100M sparse && printf end >> sparse && touch -t 200001010000 old",
     "rm -rf moved/new && echo file > moved/new && rmdir link && ln -s nowhere link",
     "true",
-    "rm /etc/passwd && echo gone > /etc/group && chmod 711 / && mv moved/e /root/e && echo x >> /root/e/g",
+    "rm /etc/passwd && echo gone > /etc/group && chmod 711 / && mv moved/e /opt/e && echo x >> /opt/e/g",
     "python3 -c 'import os; os.rename(\"moved\", \"again\")' && mkdir moved && touch 'moved/a b' && chmod 000 'moved/a b'",
-    "rm -rf again sparse hard old moved link /root/e",
+    "rm -rf again sparse hard old moved link /opt/e",
 ];
 
 #[test]
