@@ -176,7 +176,10 @@ fn whole_object(node: &mut Schema, rules: &mut Rules) {
 
 fn validations(raw: &Map<String, Value>, node: &Schema, whole: bool) -> Vec<Arc<Rule>> {
     let Some(list) = raw.get("x-kubernetes-validations").and_then(Value::as_array) else { return Vec::new() };
-    list.iter().map(|rule| Arc::new(cel::compile(rule, node, whole))).collect()
+    // What a rule may cost depends on the node's own bounds, which it does not have yet.
+    let mut node = node.clone();
+    node.rules = Some(keywords(raw).into());
+    list.iter().map(|rule| Arc::new(cel::compile(rule, &node, whole))).collect()
 }
 
 fn below(node: &Schema, rules: &Rules) -> bool {
