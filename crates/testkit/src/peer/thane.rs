@@ -15,6 +15,9 @@ use crate::endpoint::Endpoint;
 /// The longest a start may take on a busy machine.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
+/// The longest its end may take.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
 /// A hub started by `thane up` in a folder of its own; dropping it ends it and removes its files.
 #[derive(Debug)]
 pub struct Thane {
@@ -78,6 +81,17 @@ impl Thane {
     /// The program's process ids.
     pub fn processes(&self) -> Vec<u32> {
         self.process.members()
+    }
+}
+
+impl Drop for Thane {
+    fn drop(&mut self) {
+        // Killed outright it would leave its pods running, as it should.
+        self.process.ask_to_end();
+        let asked = Instant::now();
+        while self.process.running() && asked.elapsed() < STOP_LIMIT {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
