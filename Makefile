@@ -24,7 +24,7 @@ up: build ## a hub and its clusters on this machine; prints where everything is
 
 .PHONY: test
 test: ## all tests; those that need peers say so when they are not built
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 .PHONY: check
 check: ## formatting, lints, tidiness, dependencies
@@ -43,7 +43,7 @@ peers: ## build the real Kubernetes, etcd, argocd-agent and Argo CD, once; insta
 .PHONY: test-peers
 test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make peers` first
 	$(CARGO) build --locked --package thane
-	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests -- --nocapture
+	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests --no-fail-fast -- --nocapture
 
 .PHONY: test-node
 test-node: image ## hub and agent in pods on a real node with real Argo CD, as root; run `make peers` first

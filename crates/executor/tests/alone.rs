@@ -26,9 +26,11 @@ impl Alone {
     fn start(command: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("thane-alone-").tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-        // Where the program is built may be closed to others.
+        // Where the program is built may be closed to others. Another process makes the copy: a test beside this one that
+        // starts a child while the copy is open here would hand it to that child, and what is open to be written cannot run.
         let program = folder.path().join("program");
-        std::fs::copy(env!("CARGO_BIN_EXE_thane-executor"), &program).unwrap();
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_thane-executor")).arg(&program).status().unwrap();
+        assert!(copied.success(), "the program is copied");
         let mut start = Command::new(program);
         start.arg("serve").arg("--directory").arg(folder.path().join("run"));
         start.arg("--workdir").arg(folder.path().join("work"));

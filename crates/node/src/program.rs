@@ -13,12 +13,15 @@ use sha2::{Digest, Sha256};
 use thane_executor::plan::{ContainerPlan, Outcome, PodPlan, Started, SwitchPlan};
 use tokio::io::AsyncWriteExt;
 use tokio::io::unix::AsyncFd;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 /// The program, as it was built with us.
 const BYTES: &[u8] = include_bytes!(env!("THANE_EXECUTOR"));
 /// A container takes milliseconds to make; this long means that it never will be.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How often, and how long apart, a program that somebody still has open is tried again.
+const BUSY_TRIES: u32 = 100;
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// The program on disk.
 #[derive(Debug, Clone)]
@@ -64,18 +67,25 @@ impl Program {
         self.run("switch", plan).await
     }
 
+    /// Starts the program. A process that was forked while the program was being written has it open until it becomes
+    /// another program, a moment later; what is open to be written cannot be run.
+    async fn spawn(&self, verb: &str) -> io::Result<Child> {
+        let mut command = Command::new(&self.path);
+        command.arg(verb).env_clear().current_dir("/").kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        for _ in 0..BUSY_TRIES {
+            match command.spawn() {
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => tokio::time::sleep(BUSY_PAUSE).await,
+                done => return done,
+            }
+        }
+        command.spawn()
+    }
+
     async fn run(&self, verb: &str, plan: &impl Serialize) -> Result<Started, String> {
         let plan = serde_json::to_vec(plan).map_err(|error| format!("write the plan: {error}"))?;
         let run = async {
-            let mut child = Command::new(&self.path)
-                .arg(verb)
-                .env_clear()
-                .current_dir("/")
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .kill_on_drop(true)
-                .spawn()?;
+            let mut child = self.spawn(verb).await?;
             if let Some(mut stdin) = child.stdin.take() {
                 stdin.write_all(&plan).await?;
             }
