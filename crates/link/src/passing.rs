@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use thane_api::event::{Event, SENT_AT, Target};
-use thane_runtime::{SharedClock, Tasks};
+use thane_api::event::{Event, Target};
+use thane_runtime::Tasks;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-
-use crate::metrics::LinkMetrics;
 
 /// Events that wait to be put on one peer's stream; a request that finds no room fails.
 const WAITING_MAX: usize = 256;
@@ -97,15 +95,23 @@ impl Passage {
         self.line(peer).ok_or(Unsent::Absent)?.send(event)
     }
 
-    /// A peer's stream is open: whatever is given to its line goes there until it ends.
-    pub(crate) fn opened(&self, peer: &str, stream: Outlet, tasks: &Tasks) {
-        let (events, waiting) = mpsc::channel(WAITING_MAX);
-        let line = Line { events, close: stream.close.clone() };
+    /// A peer's stream is open: whatever is given to its line goes there until it ends, seen by `note` as it leaves.
+    pub fn connect(&self, peer: &str, stream: Outlet, note: impl Fn(&mut Event) + Send + 'static, tasks: &Tasks) {
+        let (events, mut waiting) = mpsc::channel::<Event>(WAITING_MAX);
+        let line = Line { events, close: stream.close };
         self.lines.lock().insert(peer.to_owned(), line.clone());
         let (passage, peer, stop) = (self.clone(), peer.to_owned(), tasks.token());
+        // It waits for room like everything else that is sent: neither takes the stream from the other.
+        let passing = async move {
+            while let Some(mut event) = waiting.recv().await {
+                let Ok(room) = stream.outgoing.reserve().await else { return };
+                note(&mut event);
+                room.send(event);
+            }
+        };
         tasks.spawn("passing", async move {
             tokio::select! {
-                () = stream.pass(waiting) => {}
+                () = passing => {}
                 () = line.close.cancelled() => {}
                 () = stop.cancelled() => {}
             }
@@ -117,22 +123,11 @@ impl Passage {
     }
 }
 
-/// Where a line ends.
-pub(crate) struct Outlet {
-    pub(crate) outgoing: mpsc::Sender<Event>,
-    pub(crate) close: CancellationToken,
-    pub(crate) clock: SharedClock,
-    pub(crate) metrics: Arc<LinkMetrics>,
-}
-
-impl Outlet {
-    /// Waits for room like everything else that is sent: neither takes the stream from the other.
-    async fn pass(&self, mut waiting: mpsc::Receiver<Event>) {
-        while let Some(mut event) = waiting.recv().await {
-            let Ok(room) = self.outgoing.reserve().await else { return };
-            event.extensions.insert(SENT_AT.to_owned(), format!("{:.9}", self.clock.now()));
-            self.metrics.sent(&event);
-            room.send(event);
-        }
-    }
+/// Where a line ends: the stream of a peer.
+#[derive(Debug)]
+pub struct Outlet {
+    /// What is sent on it.
+    pub outgoing: mpsc::Sender<Event>,
+    /// Cancelled when it has ended.
+    pub close: CancellationToken,
 }

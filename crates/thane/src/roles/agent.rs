@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use kube::Client;
 use thane_agent::connection::{self, Dialer, State};
+use thane_agent::live::Live;
 use thane_agent::role::{self, Config, Parts};
 use thane_api::code;
+use thane_link::Passage;
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
 use thane_runtime::metrics::PREFIX;
@@ -57,13 +59,23 @@ async fn start(
     dialer.metrics().register(ground.registry.sub_registry_with_prefix(PREFIX));
     dialer.metrics().register_upstream(&mut ground.registry);
     let state = dialer.state();
+    let (passage, calls) = (Passage::default(), watch::Sender::new(None));
+    let live = thane_agent::live::Parts {
+        client: client.clone(),
+        passage: passage.clone(),
+        calls: calls.subscribe(),
+        namespace: namespace.clone(),
+        clock: Arc::clone(&ground.clock),
+        tasks: ground.tasks.child("live"),
+    };
+    let live = Live::new(live, ground.registry.sub_registry_with_prefix(PREFIX));
     let parts = Parts {
         client,
         dialer,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(thane_link::Takers::default()),
-        passage: thane_link::Passage::default(),
-        calls: tokio::sync::watch::Sender::new(None),
+        passing: Arc::new(live.takers()),
+        passage,
+        calls,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("agent");

@@ -7,10 +7,13 @@ use kube::Client;
 use serde_json::{Map, Value};
 use thane_api::code;
 use thane_hub::gate::{Certificates, Gate, Method, Options, Tokens, generate_key};
+use thane_hub::live::Events;
 use thane_hub::role::{self, Config, Parts};
 use thane_hub::transport;
+use thane_link::Passage;
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::telemetry::LogLevels;
 use thane_runtime::tls::{ClientAuth, ServerOptions, ServerTls};
 use thane_sync::mapping::HubSide;
@@ -55,15 +58,18 @@ async fn start(
     let listener = bind(&ground.network, listen_address(&hub.listen_host, hub.listen_port)?, "--listen-port").await?;
     let address = listener.local_addr();
     let guests = super::discovery::registry(&hub.discovery, &mut ground).await?;
+    let passage = Passage::default();
+    let metrics = ground.registry.sub_registry_with_prefix(PREFIX);
+    let events = Events::new(passage.clone(), metrics, ground.tasks.child("live"));
     let parts = Parts {
         client,
         listener,
         tls: Some(tls),
         gate,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(thane_link::Takers::default()),
-        passage: thane_link::Passage::default(),
-        streams: Arc::new(transport::NoLive),
+        passing: Arc::new(events.takers()),
+        passage,
+        streams: Arc::new(events),
         guests,
         salt: uuid::Uuid::new_v4().to_string(),
     };

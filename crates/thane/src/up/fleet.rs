@@ -14,9 +14,11 @@ use thane_api::code;
 use thane_api::event::Mode;
 use thane_apiserver::embedded::Embedded;
 use thane_hub::gate::{self, Gate, Method, Tokens};
+use thane_hub::live::Events;
 use thane_hub::registration::Registration;
 use thane_hub::transport::Guests;
-use thane_link::{Passage, Takers};
+use thane_link::Passage;
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
 use thane_runtime::{SharedClock, Tasks};
@@ -129,15 +131,17 @@ async fn start_hub(
         write_timeout: WRITE_TIMEOUT,
         transport: thane_hub::transport::Config::default(),
     };
+    let passage = Passage::default();
+    let events = Events::new(passage.clone(), registry.sub_registry_with_prefix(PREFIX), place.tasks.child("live"));
     let parts = thane_hub::role::Parts {
         client,
         listener,
         tls: Some(tls),
         gate: Arc::new(Gate::new(rules, tokens, Arc::clone(place.clock))),
         clock: Arc::clone(place.clock),
-        passing: Arc::new(Takers::default()),
-        passage: Passage::default(),
-        streams: Arc::new(thane_hub::transport::NoLive),
+        passing: Arc::new(events.takers()),
+        passage,
+        streams: Arc::new(events),
         guests: Some(guests),
         salt: uuid::Uuid::new_v4().to_string(),
     };
@@ -164,13 +168,23 @@ fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, diale
         writes_max: WRITES_MAX,
         write_timeout: WRITE_TIMEOUT,
     };
+    let (passage, calls) = (Passage::default(), tokio::sync::watch::Sender::new(None));
+    let live = thane_agent::live::Parts {
+        client: client.clone(),
+        passage: passage.clone(),
+        calls: calls.subscribe(),
+        namespace: NAMESPACE.to_owned(),
+        clock: Arc::clone(place.clock),
+        tasks: place.tasks.child(format!("fleet-{agent}-live")),
+    };
+    let live = thane_agent::live::Live::new(live, registry.sub_registry_with_prefix(PREFIX));
     let parts = thane_agent::role::Parts {
         client,
         dialer,
         clock: Arc::clone(place.clock),
-        passing: Arc::new(Takers::default()),
-        passage: Passage::default(),
-        calls: tokio::sync::watch::Sender::new(None),
+        passing: Arc::new(live.takers()),
+        passage,
+        calls,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let tasks = place.tasks.child(format!("fleet-{agent}"));
