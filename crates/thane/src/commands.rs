@@ -16,6 +16,7 @@ mod image;
 mod jwt;
 pub(crate) mod operator;
 mod pki;
+mod policy;
 mod pool;
 mod rows;
 mod sandbox;
@@ -23,6 +24,7 @@ pub(crate) mod sidecar;
 mod up;
 mod version;
 mod watch;
+mod workload;
 
 use std::future::Future;
 
@@ -72,6 +74,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Pool(pool::Pool),
     #[command(subcommand)]
+    Workload(workload::Workload),
+    #[command(subcommand)]
+    Policy(policy::Policy),
+    #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
     #[command(subcommand)]
     Jwt(jwt::Jwt),
@@ -110,6 +116,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Tokens(command) => block_on(global, command.run()),
         Command::Registry(command) => block_on(global, command.run()),
         Command::Pool(command) => block_on(global, command.run()),
+        Command::Workload(command) => block_on(global, command.run()),
+        Command::Policy(command) => block_on(global, command.run()),
         Command::Sandbox(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),

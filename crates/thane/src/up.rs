@@ -1,5 +1,6 @@
 //! Everything in one process: the hub's API, its clusters' APIs, health and metrics.
 
+mod agentworkloads;
 mod directory;
 mod discovery;
 mod fleet;
@@ -121,6 +122,7 @@ async fn start(
         let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
         endpoints.extend(discovery::agents(up, &place, hub, &material, &agents, &mut registry).await?);
     }
+    agentworkloads::start(&place, &names, &apis, &mut registry).await?;
     if up.pods {
         let runners = nodes::start(up, &place, &names, &apis, &mut registry).await;
         let gateway = sandboxes::start(up, &place, &runners, &mut registry).await?;
@@ -154,7 +156,8 @@ async fn start_api(
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
     let api = started.map_err(|error| Failure::from(error).about(name))?;
     api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules)]);
-    let mut namespaces = vec!["argocd".to_owned(), sandboxes::NAMESPACE.to_owned()];
+    let mut namespaces =
+        vec!["argocd".to_owned(), sandboxes::NAMESPACE.to_owned(), agentworkloads::NAMESPACE.to_owned()];
     if name == HUB {
         namespaces.extend(all.iter().filter(|name| *name != HUB).cloned());
     }
