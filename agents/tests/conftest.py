@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from services import PEERS, Bucket, Postgres, Relay, Site, browserless, chromium, litellm, minio, moto
 
 ROOT = Path(__file__).parent.parent

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from conftest import Job
 from services import Bucket, Postgres, Relay, Site
 
@@ -137,5 +138,5 @@ def test_confidence_falls_with_what_could_not_be_read(job: Job, site: Site, agen
     said = job.succeed(agent, TARGET_URLS=json.dumps(targets))
     assert "missing: 404" in said
     assert job.output("confidence") == "0.5000"
-    insight = json.loads(job.output("insight"))
+    insight = json.loads(job.output("insights"))
     assert insight["agent"] == agent and insight["confidence"] == 0.5

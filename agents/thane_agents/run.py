@@ -100,7 +100,7 @@ def publish(agent: str, output: Path, state: Mapping[str, Any]) -> None:
     }
     values = {
         "confidence": f"{state['confidence']:.4f}",
-        "insight": json.dumps(insight, ensure_ascii=False),
+        "insights": json.dumps(insight, ensure_ascii=False),
         "artifacts": json.dumps(state.get("artifacts", {})),
     }
     try:

@@ -28,6 +28,8 @@ def parse_target(url: str) -> httpx.URL:
         raise Refusal(f"has scheme {parsed.scheme!r}; only http and https are fetched")
     if not parsed.host:
         raise Refusal("has no host")
+    if parsed.port is not None and not 0 < parsed.port < 65536:
+        raise Refusal(f"has port {parsed.port}, which does not exist")
     if parsed.userinfo:
         raise Refusal("carries credentials")
     return parsed
