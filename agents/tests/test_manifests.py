@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from psycopg.conninfo import conninfo_to_dict
 from regopy import Interpreter  # type: ignore[import-untyped]
 
 from conftest import ROOT
@@ -33,10 +34,8 @@ def template() -> dict[str, Any]:
 
 def test_the_template_takes_the_seven_parameters(template: dict[str, Any]) -> None:
     assert [parameter["name"] for parameter in template["arguments"]["parameters"]] == SEVEN
-    assert (
-        "@" in template["arguments"]["parameters"][-1]["value"]
-        and ":" not in template["arguments"]["parameters"][-1]["value"].split("@")[0][13:]
-    )
+    dsn = conninfo_to_dict(template["arguments"]["parameters"][-1]["value"])
+    assert dsn["user"] == "agents" and "password" not in dsn
 
 
 def test_nobody_answering_means_deny(template: dict[str, Any]) -> None:
