@@ -1,7 +1,9 @@
 """Which targets are refused, by literal, by name, by redirect and by a name that changes its mind."""
 
+import itertools
 import json
 import socket
+import threading
 from ipaddress import ip_address
 
 import pytest
@@ -163,6 +165,34 @@ def test_a_page_is_cut_off(site: Site) -> None:
     site.page("/long", "x" * 5000)
     answer = web.fetch(f"{site.url}/long")
     assert answer.truncated and len(answer.body) == 1000
+
+
+def test_a_page_that_comes_byte_by_byte_is_given_up() -> None:
+    """Each byte comes in time, all of them do not."""
+    server = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+    bytes_sent = itertools.chain((b"%c" % byte for byte in b"HTTP/1.1 200 OK\r\nx: "), itertools.repeat(b"x"))
+
+    def drip() -> None:
+        client, _ = server.accept()
+        with client:
+            try:
+                while not ended.wait(0.02):
+                    client.sendall(next(bytes_sent))
+            except OSError:
+                pass
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    port = server.getsockname()[1]
+    slow = Web((parse_allowed("127.0.0.1"),), timeout=0.5, max_bytes=1000)
+    try:
+        with pytest.raises(PageFailure, match=r"took too long|timed out"):
+            slow.fetch(f"http://127.0.0.1:{port}/")
+    finally:
+        ended.set()
+        thread.join()
+        server.close()
 
 
 @pytest.mark.parametrize("agent", ["scraper", "screenshot", "dom"])

@@ -100,6 +100,19 @@ def test_a_finished_agent_does_nothing_again(job: Job, site: Site, postgres: Pos
     assert code == 2 and "has a checkpoint with other targets" in said
 
 
+def test_an_eviction_ends_it_at_once_and_it_continues(job: Job, site: Site) -> None:
+    hold = site.hold("/two")
+    process = job.start("scraper")
+    site.arrived.get(timeout=120)
+    process.terminate()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 143, errors
+    del site.held["/two"]
+    hold.set()
+    assert "resumes at fetch" in job.succeed("scraper")
+    assert site.hits["/one"] == 1
+
+
 def test_describing_is_resumed_between_pictures(job: Job, models: Relay) -> None:
     killed_at_question(job, models, "screenshot", 3)
     said = job.succeed("screenshot")

@@ -112,7 +112,8 @@ class Page:
             for name, value in request.get("headers", {}).items()
             if name.lower() in ("accept", "accept-language", "referer", "user-agent")
         }
-        return self.web.once(url, method, passed)
+        # what a page loads must leave time to look at it
+        return self.web.once(url, method, passed, within=self.deadline - time.monotonic() - 1)
 
     def open(self, url: str) -> Answer:
         """Loads a page and waits until it is quiet."""

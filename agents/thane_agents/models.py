@@ -55,29 +55,41 @@ class Models:
         self.bucket.take()
         place = f"LiteLLM at {self.url}, model {model}"
         try:
-            response = self.client.post(f"{self.url}/v1/chat/completions", content=body, headers={"content-type": "application/json"})
+            headers = {"content-type": "application/json"}
+            with self.client.stream("POST", f"{self.url}/v1/chat/completions", content=body, headers=headers) as response:
+                said = bounded(response)
         except httpx.HTTPError as error:
             raise Failure(f"{place}: {str(error) or type(error).__name__}") from None
         if response.status_code != 200:
-            said = reason_of(response)
+            reason = reason_of(said)
             if response.status_code >= 500 or response.status_code in (408, 429):
-                raise Failure(f"{place}: {response.status_code}: {said}")
-            raise Refusal(f"{place}: {response.status_code}: {said} (its key is api-key of Secret llm-keys)")
+                raise Failure(f"{place}: {response.status_code}: {reason}")
+            raise Refusal(f"{place}: {response.status_code}: {reason} (its key is api-key of Secret llm-keys)")
         try:
-            answer = response.json()["choices"][0]["message"]["content"]
+            answer = json.loads(said)["choices"][0]["message"]["content"]
         except (ValueError, LookupError, TypeError):
             raise Failure(f"{place}: an answer without choices") from None
-        return answer[:MAX_ANSWER].strip() if isinstance(answer, str) else ""
+        return answer.strip() if isinstance(answer, str) else ""
 
     def close(self) -> None:
         self.client.close()
 
 
-def reason_of(response: httpx.Response) -> str:
+def bounded(response: httpx.Response) -> bytes:
+    """What was answered, cut off where it is too much."""
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > MAX_ANSWER:
+            break
+    return bytes(body[:MAX_ANSWER])
+
+
+def reason_of(body: bytes) -> str:
     """What the proxy said, shortened."""
     try:
-        error = response.json()["error"]
+        error = json.loads(body)["error"]
         text = error["message"] if isinstance(error, dict) else error
     except (ValueError, LookupError, TypeError):
-        text = response.text
+        text = body.decode(errors="replace")
     return " ".join(str(text).split())[:200]

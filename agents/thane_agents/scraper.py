@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from dataclasses import replace
 
 from langgraph.graph import END, START, StateGraph
 
@@ -12,6 +13,8 @@ from .pages import Page, each_target, part, readable, targets_left
 from .run import Context, State, main
 from .web import Answer
 
+# What all pages of a job come to at most: they are together in memory once.
+TOTAL_BYTES = 64 << 20
 TRANSIENT = (408, 429, 500, 502, 503, 504)
 
 
@@ -34,8 +37,12 @@ def fetched(context: Context, url: str, tries: int = 3, pause: float = 0.5) -> A
 
 
 def build(context: Context) -> "StateGraph[State]":
+    limit = TOTAL_BYTES // len(context.settings.targets)
+
     def work(index: int, url: str) -> Page:
         answer = fetched(context, url)
+        if len(answer.body) > limit:
+            answer = replace(answer, body=answer.body[:limit], truncated=True)
         text = answer.text
         seen = reading(text)
         page = {

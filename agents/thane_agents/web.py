@@ -1,6 +1,8 @@
 """Fetches of targets. Every connection, also of a redirect, goes to the very address that was checked."""
 
 import socket
+import ssl
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -57,11 +59,52 @@ def checked_addresses(host: str, port: int, allowed: tuple[Allowed, ...]) -> lis
     return addresses
 
 
+class Deadline:
+    """When the request that is being made must be done, however slowly its bytes come."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def set(self, seconds: float) -> None:
+        self.at = time.monotonic() + seconds
+
+    def left(self, timeout: float | None) -> float:
+        """How long the next read or write may take."""
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("took too long")
+        return left if timeout is None else min(left, timeout)
+
+
+class TimedStream(httpcore.NetworkStream):
+    """A connection on which nothing lasts longer than the request it is for."""
+
+    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
+        self.inner, self.deadline = inner, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self.inner.read(max_bytes, self.deadline.left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.inner.write(buffer, self.deadline.left(timeout))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return TimedStream(self.inner.start_tls(ssl_context, server_hostname, self.deadline.left(timeout)), self.deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.inner.get_extra_info(info)
+
+
 class GuardedBackend(httpcore.SyncBackend):
     """Resolves once, checks, and connects to what was checked: a name that changes its mind in between gains nothing."""
 
-    def __init__(self, allowed: tuple[Allowed, ...]) -> None:
-        self.allowed = allowed
+    def __init__(self, allowed: tuple[Allowed, ...], deadline: Deadline) -> None:
+        self.allowed, self.deadline = allowed, deadline
 
     def connect_tcp(
         self,
@@ -74,7 +117,8 @@ class GuardedBackend(httpcore.SyncBackend):
         error: Exception | None = None
         for address in checked_addresses(host, port, self.allowed)[:4]:
             try:
-                return super().connect_tcp(str(address), port, timeout, local_address, socket_options)
+                stream = super().connect_tcp(str(address), port, self.deadline.left(timeout), local_address, socket_options)
+                return TimedStream(stream, self.deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as failed:
                 error = failed
         raise error or httpcore.ConnectError(f"{host} has no address")
@@ -99,12 +143,12 @@ class Body(httpx.SyncByteStream):
 class GuardedTransport(httpx.BaseTransport):
     """Sends requests through the guarded backend."""
 
-    def __init__(self, allowed: tuple[Allowed, ...]) -> None:
+    def __init__(self, allowed: tuple[Allowed, ...], deadline: Deadline) -> None:
         self.pool = httpcore.ConnectionPool(
             ssl_context=httpx.create_ssl_context(),
             max_connections=10,
             keepalive_expiry=5.0,
-            network_backend=GuardedBackend(allowed),
+            network_backend=GuardedBackend(allowed, deadline),
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -138,9 +182,10 @@ class Web:
     """Fetches pages, within a time and a size."""
 
     def __init__(self, allowed: tuple[Allowed, ...], timeout: float, max_bytes: int) -> None:
-        self.allowed, self.max_bytes = allowed, max_bytes
+        self.allowed, self.timeout, self.max_bytes = allowed, timeout, max_bytes
+        self.deadline = Deadline()
         self.client = httpx.Client(
-            transport=GuardedTransport(allowed),
+            transport=GuardedTransport(allowed, self.deadline),
             timeout=timeout,
             trust_env=False,
             headers={"user-agent": AGENT_NAME},
@@ -154,11 +199,12 @@ class Web:
         except PageFailure:
             return
 
-    def once(self, url: str, method: str = "GET", headers: dict[str, str] | None = None, content: bytes = b"") -> Answer:
+    def once(self, url: str, method: str = "GET", headers: dict[str, str] | None = None, within: float | None = None) -> Answer:
         """One request and its answer, be it a redirect."""
+        self.deadline.set(self.timeout if within is None else min(within, self.timeout))
         try:
             parse_target(url)
-            with self.client.stream(method, url, headers=headers, content=content) as response:
+            with self.client.stream(method, url, headers=headers) as response:
                 body, truncated = self.read(response)
                 return Answer(
                     url=str(response.url),
@@ -175,7 +221,7 @@ class Web:
 
     def read(self, response: httpx.Response) -> tuple[bytes, bool]:
         body = bytearray()
-        for chunk in response.iter_bytes(64 * 1024):
+        for chunk in response.iter_bytes():
             body += chunk
             if len(body) > self.max_bytes:
                 return bytes(body[: self.max_bytes]), True
