@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from pages import PAGES, REPLIES
 from services import PEERS, Bucket, Postgres, Relay, Site, browserless, chromium, litellm, minio, moto
 
 ROOT = Path(__file__).parent.parent
-REPLIES = {
-    "text": "These pages describe harbours, lighthouses and sailing ships.",
-    "second": "These pages describe lighthouses and sailing ships, with harbours.",
-    "vision": "The screenshot shows a heading, a paragraph and a list of links.",
-}
 
 
 @pytest.fixture(scope="session")
@@ -61,13 +57,8 @@ def bucket() -> Iterator[Bucket]:
 @pytest.fixture
 def site() -> Iterator[Site]:
     served = Site()
-    for name in ("one", "two", "three", "four"):
-        served.page(
-            f"/{name}",
-            f"<!doctype html><html lang=en><head><title>Page {name}</title></head><body><h1>Harbours {name}</h1>"
-            f"<p>This page describes lighthouses, harbours and sailing ships, number {name}.</p>"
-            "<ul><li><a href=/one>one</a></li><li><a href=/two>two</a></li></ul></body></html>",
-        )
+    for path, body in PAGES.items():
+        served.page(path, body)
     yield served
     served.close()
 

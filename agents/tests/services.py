@@ -1,5 +1,6 @@
 """Real services on free ports of loopback, each ended by whoever started it."""
 
+import json
 import os
 import pwd
 import secrets
@@ -75,7 +76,10 @@ class Site:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                site.hits[self.path] += 1
+                if self.path == "/hits":
+                    site.pages["/hits"] = (200, {"content-type": "application/json"}, json.dumps(site.hits).encode())
+                else:
+                    site.hits[self.path] += 1
                 if hold := site.held.get(self.path):
                     site.arrived.put(self.path)
                     hold.wait(120)

@@ -54,6 +54,19 @@ def test_scripts_are_run_and_dialogs_dismissed(job: Job, site: Site, bucket: Buc
     assert json.loads(bucket.read(f"job_{job.id}/dom_structures.json"))["pages"][0]["title"] == "after"
 
 
+def test_pages_that_never_end_cost_their_time_and_nothing_else(job: Job, site: Site, bucket: Bucket) -> None:
+    (job.folder / "graph/graph.yaml").write_text("vision_models: [vision]\nmodel_rate: 100\npage_timeout: 6\n")
+    busy = site.page("/busy", "<title>busy</title><body><h1>busy</h1><script>while (true) {}</script>")
+    waiting = site.page("/waiting", "<title>waiting</title><body><h1>waiting</h1><img src=/never>")
+    site.hold("/never")
+    said = job.succeed("screenshot", TARGET_URLS=json.dumps([busy, waiting]))
+    assert "capture 1 failed" in said and "in time" in said
+    assert [key for key in bucket.keys(f"job_{job.id}/screenshots/") if key.endswith(".png")] == [
+        f"job_{job.id}/screenshots/001-127.0.0.1.png"
+    ]
+    assert job.output("confidence") == "0.5000"
+
+
 def test_a_browser_that_is_not_there(job: Job) -> None:
     code, said = job.run("dom", BROWSERLESS_URL="ws://127.0.0.1:9?token=secret-token")
     assert code == 1 and "browser at ws://127.0.0.1:9: " in said and "secret-token" not in said

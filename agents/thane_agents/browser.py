@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .cdp import Connection, Event, with_token
+from .cdp import Connection, Event, Late, with_token
 from .errors import Failure, PageFailure, Refusal
 from .limits import Breaker, retried
 from .settings import Settings
@@ -17,6 +17,8 @@ from .web import Answer, Web
 WIDTH, HEIGHT, MAX_HEIGHT = 1280, 800, 8000
 MAX_REQUESTS = 200
 QUIET = 0.5
+# The share of a page's time that is kept for looking at it.
+LOOKING = 0.3
 # Port 9 is "discard": nobody listens there, and loopback goes there, too.
 NOWHERE = {"proxyServer": "http://127.0.0.1:9", "proxyBypassList": "<-loopback>"}
 # A peer connection would not use a proxy.
@@ -31,6 +33,8 @@ class Page:
     def __init__(self, connection: Connection, web: Web, timeout: float) -> None:
         self.connection, self.web, self.timeout = connection, web, timeout
         self.deadline = time.monotonic() + timeout
+        # what a page loads must leave time to look at it
+        self.load_until = self.deadline - timeout * LOOKING
         self.requests = 0
         self.loaded = False
         self.crashed = False
@@ -88,7 +92,8 @@ class Page:
             self.connection.send("Fetch.failRequest", {"requestId": paused_id, "errorReason": "AccessDenied"}, self.session)
             return
         if is_document:
-            self.document = answer
+            # whatever was loaded before was the empty page
+            self.document, self.loaded = answer, False
         headers = [{"name": name, "value": value} for name, value in answer.headers.items() if name.lower() not in HEADERS_NOT_PASSED]
         body = base64.b64encode(answer.body).decode()
         self.connection.send(
@@ -112,8 +117,7 @@ class Page:
             for name, value in request.get("headers", {}).items()
             if name.lower() in ("accept", "accept-language", "referer", "user-agent")
         }
-        # what a page loads must leave time to look at it
-        return self.web.once(url, method, passed, within=self.deadline - time.monotonic() - 1)
+        return self.web.once(url, method, passed, within=self.load_until - time.monotonic())
 
     def open(self, url: str) -> Answer:
         """Loads a page and waits until it is quiet."""
@@ -123,7 +127,7 @@ class Page:
             raise self.failure
         if reason := navigated.get("errorText"):
             raise PageFailure(f"{url}: {reason}")
-        self.connection.pump(lambda: self.loaded or self.crashed, self.deadline)
+        self.connection.pump(lambda: self.loaded or self.crashed, self.load_until)
         if self.crashed:
             raise Failure(f"{self.connection.place}: the page of {url} crashed")
         if self.failure is not None:
@@ -137,7 +141,7 @@ class Page:
 
     def settle(self) -> None:
         """Lets scripts finish: until half a second passes without a request, five at most."""
-        end = min(self.deadline - 1, time.monotonic() + 5)
+        end = min(self.load_until, time.monotonic() + 5)
         while (before := time.monotonic()) < end and self.more_requests(min(end, before + QUIET)):
             pass
 
@@ -180,6 +184,10 @@ class Browser:
         connection = Connection(self.url, min(10.0, self.timeout))
         try:
             page = Page(connection, self.web, self.timeout)
-            return page.open(url), look(page)
+            try:
+                return page.open(url), look(page)
+            except Late as late:
+                # the browser was fine until it met this page
+                raise PageFailure(f"{url}: {late}") from None
         finally:
             connection.close()

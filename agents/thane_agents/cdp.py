@@ -18,6 +18,10 @@ MAX_MESSAGE = 64 << 20
 Event = dict[str, Any]
 
 
+class Late(Failure):
+    """An answer did not come in time."""
+
+
 def shown(url: str) -> str:
     """A URL without what only its owner should know."""
     parts = urlsplit(url)
@@ -97,7 +101,7 @@ class Connection:
                 return result if isinstance(result, dict) else {}
             if "method" in message:
                 self.handler(message)
-        raise Failure(f"{self.place}: {method}: no answer in time")
+        raise Late(f"{self.place}: {method}: no answer in time")
 
     def pump(self, until: Callable[[], bool], deadline: float) -> bool:
         """Handles events until something is so; says whether it came to be."""
