@@ -282,7 +282,7 @@ def browserless(chromium_url: str, token: str) -> Iterator[str]:
 @contextmanager
 def litellm(key: str, replies: dict[str, str]) -> Iterator[str]:
     """A real LiteLLM proxy whose models say what they are told to."""
-    program = os.environ.get("THANE_LITELLM", str(PEERS / "agents/litellm/bin/litellm"))
+    program = os.environ.get("THANE_LITELLM") or str(PEERS / "agents/litellm/bin/litellm")
     assert Path(program).exists(), "LiteLLM is not installed: peers/build agents"
     folder, port = Path(tempfile.mkdtemp(prefix="thane-litellm-")), free_port()
     models = "".join(
