@@ -91,3 +91,7 @@ coverage: ## line coverage in coverage/html; COVERAGE='--package thane-kv' for a
 image: build ## an OCI archive of the program, at target/thane-image.tar
 	$(CARGO) run --locked --package thane-testkit --example image -- target/release/thane target/thane-image.tar localhost/thane:$(VERSION)
 	@echo "target/thane-image.tar: localhost/thane:$(VERSION)"
+
+.PHONY: image-agents
+image-agents: ## an OCI archive of the Python agents, at target/agents-image.tar; needs Debian's mmdebstrap
+	agents/image target/agents-image.tar localhost/thane-agents:$(VERSION)

@@ -7,6 +7,7 @@ One line of JSON is printed when everything answers. Requests of the site are co
 
 import json
 import secrets
+import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,8 @@ from services import PEERS, Postgres, Site, browserless, chromium, litellm, mini
 
 
 def main() -> None:
+    # whoever ends us ends what we started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         site = Site()
         stack.callback(site.close)
