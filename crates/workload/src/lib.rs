@@ -1,3 +1,7 @@
 //! Workflows and AgentWorkloads.
 
+pub mod condition;
+pub mod expression;
+pub mod selector;
 pub mod spec;
+pub mod template;
