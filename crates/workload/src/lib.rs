@@ -1,1 +1,3 @@
-//! Workflows.
+//! Workflows and AgentWorkloads.
+
+pub mod steps;
