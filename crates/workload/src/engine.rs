@@ -38,6 +38,7 @@ use crate::spec::{Template, TemplateRef, Workflow, WorkflowSpec};
 use crate::status::{NodeFlag, Phase, WorkflowStatus};
 use crate::steps::{Identity, TaskResult};
 pub use resolve::{Place, Sources};
+pub(crate) use suspend::take_defaults;
 use scope::Values;
 
 /// Templates may call each other this deep.
