@@ -6,6 +6,6 @@ pub mod outcome;
 pub mod pod;
 pub mod request;
 
-pub use outcome::{Outcome, Phase, TaskResult, outcome};
+pub use outcome::{Outcome, Phase, TaskResult, outcome, recorded};
 pub use pod::pod;
 pub use request::{Identity, PodRequest, Refusal, Settings, StepPod};
