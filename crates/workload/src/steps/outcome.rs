@@ -94,7 +94,7 @@ pub fn outcome(pod: &Pod, result: Option<&TaskResult>, template: &Value) -> Outc
     }
     let wait = status.container_statuses.iter().flatten().find(|one| one.name == WAIT);
     let is_over = !matches!(phase, Phase::Pending | Phase::Running);
-    let is_synced = result.is_none_or(TaskResult::is_complete) || wait.is_some_and(failed) || is_lost(&status, wait);
+    let is_synced = result.is_some_and(TaskResult::is_complete) || !will_report(&status);
     if is_over && status.phase.as_deref() != Some("Failed") && wait.is_some_and(runs) {
         // It may be busy saving what the step left.
         phase = Phase::Running;
@@ -102,14 +102,6 @@ pub fn outcome(pod: &Pod, result: Option<&TaskResult>, template: &Value) -> Outc
     }
     if phase == Phase::Succeeded && !are_there(template, outputs.as_ref()) && wait.is_some() {
         phase = Phase::Running;
-    }
-    if let Some(result) = result
-        && result.is_complete()
-        && let Some(known) = result.phase
-        && is_over
-    {
-        phase = known;
-        message = result.message.clone().unwrap_or_default();
     }
     let is_daemoned = is_daemon && phase == Phase::Running && is_ready(&status);
     Outcome {
@@ -124,6 +116,24 @@ pub fn outcome(pod: &Pod, result: Option<&TaskResult>, template: &Value) -> Outc
         finished_at: finished_at(&status).filter(|_| is_over),
         progress: result.and_then(|result| result.progress.clone()),
     }
+}
+
+/// What a complete task result says on its own, for a step whose pod is gone.
+pub fn recorded(result: &TaskResult) -> Option<Outcome> {
+    let phase = result.phase.filter(|_| result.is_complete())?;
+    let exit_code = result.outputs.as_ref().and_then(|outputs| outputs["exitCode"].as_str()?.parse().ok());
+    Some(Outcome {
+        phase,
+        message: result.message.clone().unwrap_or_default(),
+        outputs: result.outputs.clone().filter(has_outputs),
+        exit_code,
+        is_synced: true,
+        is_daemoned: false,
+        pod_ip: None,
+        host: None,
+        finished_at: None,
+        progress: result.progress.clone(),
+    })
 }
 
 fn assess(pod: &Pod, status: &PodStatus, is_daemon: bool) -> (Phase, String) {
@@ -219,14 +229,12 @@ fn runs(one: &ContainerStatus) -> bool {
     one.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
-fn failed(one: &ContainerStatus) -> bool {
-    let ended = one.state.as_ref().and_then(|state| state.terminated.as_ref());
-    ended.is_some_and(|ended| ended.exit_code != 0)
-}
-
-/// Whether the pod was taken away with the container that would have reported.
-fn is_lost(status: &PodStatus, wait: Option<&ContainerStatus>) -> bool {
-    status.phase.as_deref() == Some("Failed") && (status.reason.as_deref() == Some("Evicted") && wait.is_none())
+/// Whether the container that reports runs or has ended well, which it does only after it has reported.
+fn will_report(status: &PodStatus) -> bool {
+    let all = || status.container_statuses.iter().flatten();
+    let reporter = all().find(|one| one.name == WAIT).or_else(|| all().find(|one| one.name == MAIN));
+    let ended = reporter.and_then(|one| one.state.as_ref()?.terminated.as_ref());
+    ended.is_some_and(|ended| ended.exit_code == 0) || reporter.is_some_and(runs)
 }
 
 fn is_ready(status: &PodStatus) -> bool {

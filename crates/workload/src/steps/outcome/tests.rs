@@ -108,6 +108,7 @@ fn outputs_come_from_the_task_result_and_the_exit_code_from_the_pod() {
     assert_eq!(early.phase, Phase::Running, "the parameter has not been reported");
     let half = outcome(&made, Some(&result(false, Value::Null)), &json!({}));
     assert!(!half.is_synced);
+    assert!(!outcome(&made, None, &json!({})).is_synced, "what was reported has not been seen yet");
     let lost = pod("Failed", json!([ended("wait", 137, ""), ended("main", 1, "")]));
     assert!(outcome(&lost, Some(&result(false, Value::Null)), &json!({})).is_synced, "it will never report");
 }
@@ -121,4 +122,17 @@ fn daemons_are_up_when_ready_and_fail_when_they_end() {
     assert!(!outcome(&pod("Running", json!([running("main", false)])), None, &template).is_daemoned);
     let ended = outcome(&pod("Succeeded", json!([ended("main", 0, "")])), None, &template);
     assert_eq!(ended.phase, Phase::Failed);
+}
+
+#[test]
+fn a_task_result_speaks_for_a_pod_that_is_gone() {
+    let mut reported = result(true, json!({"exitCode": "3"}));
+    assert_eq!(recorded(&reported), None);
+    reported.phase = Some(Phase::Failed);
+    reported.message = Some("main: Error (exit code 3)".to_owned());
+    let found = recorded(&reported).unwrap();
+    assert_eq!((found.phase, found.exit_code), (Phase::Failed, Some(3)));
+    let mut half = reported;
+    half.metadata = json!({"labels": {REPORTED: "false"}});
+    assert_eq!(recorded(&half), None);
 }
