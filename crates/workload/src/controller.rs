@@ -17,12 +17,11 @@ use std::sync::Arc;
 
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
-use prometheus_client::registry::Registry;
 use serde_json::Value;
 use thane_runtime::{SharedClock, Tasks};
 
 use crate::steps::Settings;
-use metrics::Metrics;
+pub use metrics::Metrics;
 use queue::Queue;
 use store::Store;
 
@@ -51,8 +50,7 @@ struct Shared {
 }
 
 /// Keeps Workflows going until the tasks end.
-pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks, registry: &mut Registry) {
-    let metrics = Metrics::new(registry);
+pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks, metrics: Metrics) {
     let shared = Arc::new(Shared {
         client,
         options,

@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 
 /// Counts of one controller.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Metrics {
+pub struct Metrics {
     pub(super) looks: Counter,
     pub(super) writes: Counter,
     pub(super) conflicts: Counter,
@@ -17,7 +17,8 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn new(registry: &mut Registry) -> Self {
+    /// Counts that a registry shows.
+    pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("workflow_looks", "Looks at Workflows", metrics.looks.clone());
         registry.register("workflow_writes", "Statuses written", metrics.writes.clone());
