@@ -14,7 +14,7 @@ pub use artifact::{
     ArchiveStrategy, Artifact, ArtifactLocation, GitArtifact, Header, HttpArtifact, RawArtifact, S3Artifact,
     TarStrategy,
 };
-pub use items::{ItemError, display as display_item, items, name as item_name};
+pub use items::{ItemError, display as display_item, items, name as item_name, variables as item_variables};
 pub use parse::{ParseError, from_value};
 pub use scalar::{AnyString, duration, integer};
 pub use task::{ContinueOn, Hook, Sequence, Step, TemplateRef};

@@ -42,21 +42,24 @@ fn bound() -> usize {
 
 fn sequence(sequence: &Sequence) -> Result<Vec<Value>, ItemError> {
     let start = sequence.start.as_ref().map_or(Ok(0), number)?;
-    let numbers: Vec<i64> = if let Some(end) = &sequence.end {
-        let end = number(end)?;
-        if start.abs_diff(end) >= ITEMS_MAX.unsigned_abs() {
-            return Err(ItemError::TooMany);
-        }
-        if start <= end { (start..=end).collect() } else { (end..=start).rev().collect() }
-    } else if let Some(count) = &sequence.count {
+    if let Some(end) = &sequence.end {
+        return range(sequence, start, number(end)?);
+    }
+    if let Some(count) = &sequence.count {
         let count = number(count)?;
-        if count > ITEMS_MAX {
-            return Err(ItemError::TooMany);
+        if count == 0 {
+            return Ok(Vec::new());
         }
-        (start..start.saturating_add(count.max(0))).collect()
-    } else {
-        return Err(ItemError::Bound("must have end or count parameter defined".to_owned()));
-    };
+        return range(sequence, start, start.saturating_add(count).saturating_sub(1));
+    }
+    Err(ItemError::Bound("neither end nor count was specified in withSequence".to_owned()))
+}
+
+fn range(sequence: &Sequence, start: i64, end: i64) -> Result<Vec<Value>, ItemError> {
+    if start.abs_diff(end) >= ITEMS_MAX.unsigned_abs() {
+        return Err(ItemError::TooMany);
+    }
+    let numbers: Vec<i64> = if start <= end { (start..=end).collect() } else { (end..=start).rev().collect() };
     let format = if sequence.format.is_empty() { "%d" } else { &sequence.format };
     Ok(numbers.into_iter().map(|number| json!(formatted(format, number))).collect())
 }
@@ -134,21 +137,41 @@ fn verbed(verb: Option<char>, flags: &str, number: i64) -> String {
 pub fn name(step: &str, index: usize, item: &Value) -> String {
     let shown = match item {
         Value::Object(fields) => {
-            let mut pairs: Vec<String> =
-                fields.iter().map(|(key, value)| format!("{key}:{}", display(value))).collect();
+            let mut pairs: Vec<String> = fields.iter().map(|(key, value)| format!("{key}:{}", shown(value))).collect();
             pairs.sort();
             pairs.join(",")
         }
-        value => display(value),
+        Value::Array(values) => format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        value => shown(value),
     };
     format!("{step}({index}:{})", shown.replace(['(', ')'], ""))
+}
+
+/// The variables of an item: `item`, and `item.KEY` where it is a map.
+pub fn variables(item: &Value) -> Vec<(String, String)> {
+    let mut variables = vec![("item".to_owned(), display(item))];
+    if let Value::Object(fields) = item {
+        variables.extend(fields.iter().map(|(key, value)| (format!("item.{key}"), shown(value))));
+    }
+    variables
 }
 
 /// An item as `{{item}}` shows it: text as it is, everything else as JSON.
 pub fn display(item: &Value) -> String {
     match item {
         Value::String(text) => text.clone(),
+        value => shown(value),
+    }
+}
+
+/// A value as Argo prints it: JSON, text without its quotes.
+fn shown(value: &Value) -> String {
+    match value {
         Value::Number(number) => plain(number),
+        Value::String(_) => {
+            let quoted = value.to_string();
+            quoted[1..quoted.len() - 1].to_owned()
+        }
         value => value.to_string(),
     }
 }
@@ -172,6 +195,7 @@ mod tests {
             (json!({"withSequence": {"start": 4, "end": 2}}), Some(json!(["4", "3", "2"]))),
             (json!({"withSequence": {"start": 5, "count": 2, "format": "n-%03X"}}), Some(json!(["n-005", "n-006"]))),
             (json!({"withSequence": {"count": 0}}), Some(json!([]))),
+            (json!({"withSequence": {"count": -1}}), Some(json!(["0", "-1", "-2"]))),
         ] {
             assert_eq!(of(step.clone()).unwrap(), expected.map(|list| list.as_array().unwrap().clone()), "{step}");
         }
@@ -184,6 +208,10 @@ mod tests {
     fn names() {
         assert_eq!(name("s", 0, &json!("a (b)")), "s(0:a b)");
         assert_eq!(name("s", 1, &json!({"b": 2, "a": "x"})), "s(1:a:x,b:2)");
-        assert_eq!(name("s", 2, &json!([1, "q"])), "s(2:[1,\"q\"])");
+        assert_eq!(name("s", 2, &json!([1, "q"])), "s(2:[1 q])");
+        assert_eq!(
+            variables(&json!({"k": "a\nb"})),
+            [("item".to_owned(), "{\"k\":\"a\\nb\"}".to_owned()), ("item.k".to_owned(), "a\\nb".to_owned())]
+        );
     }
 }

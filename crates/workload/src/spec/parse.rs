@@ -1,10 +1,7 @@
 //! Reading objects the way Argo's decoder does.
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-
-use super::scalar::AnyString;
 
 /// An object that is not what its kind says.
 #[derive(Debug, thiserror::Error)]
@@ -37,14 +34,4 @@ fn drop_nulls(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(drop_nulls),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-/// Text that people write as a number or a list, too.
-pub(super) fn loose_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(match Value::deserialize(deserializer)? {
-        Value::Null => String::new(),
-        Value::String(text) => text,
-        value @ (Value::Array(_) | Value::Object(_)) => value.to_string(),
-        value @ (Value::Bool(_) | Value::Number(_)) => AnyString::of(&value).0,
-    })
 }

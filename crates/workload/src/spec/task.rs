@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Rest;
 use super::template::{Arguments, Template};
-use super::{Rest, parse};
 
 /// A step of a steps template, or a task of a DAG.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Step {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_items: Option<Vec<Value>>,
     /// A JSON list, once it is known, for which it is called.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "parse::loose_text")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub with_param: String,
     /// Called once for each number.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,11 +7,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Rest;
 use super::artifact::{Artifact, ArtifactLocation};
 use super::scalar::AnyString;
 use super::task::Step;
 use super::workflow::Metadata;
-use super::{Rest, parse};
 
 /// What can be called: exactly one of its types is there.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -381,16 +381,16 @@ pub struct RetryStrategy {
 #[serde(rename_all = "camelCase", default)]
 pub struct Backoff {
     /// The first wait.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "parse::loose_text")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub duration: String,
     /// What a wait is multiplied by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factor: Option<IntOrString>,
     /// How long all attempts may take.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "parse::loose_text")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub max_duration: String,
     /// The longest wait.
-    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "parse::loose_text")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub cap: String,
     /// Everything else.
     #[serde(flatten)]

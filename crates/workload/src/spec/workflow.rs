@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodDNSConfig};
+use k8s_openapi::api::core::v1::PodDNSConfig;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,7 +58,7 @@ pub struct WorkflowSpec {
     pub volumes: Vec<Value>,
     /// Claims made for the workflow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub volume_claim_templates: Vec<PersistentVolumeClaim>,
+    pub volume_claim_templates: Vec<Value>,
     /// How many pods run at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i64>,
