@@ -23,6 +23,7 @@ pub(crate) mod sidecar;
 mod up;
 mod version;
 mod watch;
+mod workflow;
 
 use std::future::Future;
 
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
     #[command(subcommand)]
+    Workflow(workflow::Workflow),
+    #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -111,6 +114,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Registry(command) => block_on(global, command.run()),
         Command::Pool(command) => block_on(global, command.run()),
         Command::Sandbox(command) => block_on(global, command.run()),
+        Command::Workflow(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),

@@ -40,6 +40,18 @@ pub(crate) fn read(sources: &[PathBuf]) -> Result<Vec<Manifest>, Failure> {
     Ok(manifests)
 }
 
+/// Reads objects that may leave their name to the server; each with where it is from.
+pub(crate) fn read_unnamed(sources: &[PathBuf]) -> Result<Vec<(String, Value)>, Failure> {
+    let mut objects = Vec::new();
+    for source in sources {
+        for file in files(source)? {
+            let name = file.display().to_string();
+            objects.extend(documents(&name, &text(&file)?)?.into_iter().map(|object| (name.clone(), object)));
+        }
+    }
+    Ok(objects)
+}
+
 fn files(source: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !source.is_dir() {
         return Ok(vec![source.to_owned()]);
@@ -74,6 +86,14 @@ fn text(file: &Path) -> Result<String, Failure> {
 
 /// Every object of a YAML or JSON text; a `List` counts as its items.
 pub(crate) fn parse(source: &str, text: &str) -> Result<Vec<Manifest>, Failure> {
+    let mut manifests = Vec::new();
+    for document in documents(source, text)? {
+        add(source, document, &mut manifests)?;
+    }
+    Ok(manifests)
+}
+
+fn documents(source: &str, text: &str) -> Result<Vec<Value>, Failure> {
     let options = serde_saphyr::options! {
         // What kubectl accepts: file modes are written 0644.
         legacy_octal_numbers: true,
@@ -82,11 +102,7 @@ pub(crate) fn parse(source: &str, text: &str) -> Result<Vec<Manifest>, Failure> 
     };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| unreadable(source, &error.without_snippet()))?;
-    let mut manifests = Vec::new();
-    for document in documents.into_iter().filter(|document| !document.is_null()) {
-        add(source, document, &mut manifests)?;
-    }
-    Ok(manifests)
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
 fn add(source: &str, mut document: Value, manifests: &mut Vec<Manifest>) -> Result<(), Failure> {
