@@ -83,7 +83,8 @@ async fn reread(shared: &Shared, key: &Key) -> bool {
     let results: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("WorkflowTaskResult"));
     match futures::future::try_join(pods.list(&own), results.list(&own)).await {
         Ok((pods, results)) => {
-            let results = results.items.iter().filter_map(|one| serde_json::from_value(serde_json::to_value(one).ok()?).ok());
+            let results =
+                results.items.iter().filter_map(|one| serde_json::from_value(serde_json::to_value(one).ok()?).ok());
             shared.store.put_all(key, pods.items, results.collect());
             true
         }
