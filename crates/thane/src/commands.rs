@@ -25,6 +25,7 @@ mod up;
 mod version;
 mod watch;
 mod workload;
+mod workflow;
 
 use std::future::Future;
 
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
     #[command(subcommand)]
+    Workflow(workflow::Workflow),
+    #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
     Pki(pki::Pki),
@@ -119,6 +122,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workload(command) => block_on(global, command.run()),
         Command::Policy(command) => block_on(global, command.run()),
         Command::Sandbox(command) => block_on(global, command.run()),
+        Command::Workflow(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),

@@ -9,6 +9,7 @@ mod kubeconfig;
 mod nodes;
 mod sandboxes;
 mod welcome;
+mod workflows;
 
 pub(crate) use nodes::IMAGES;
 
@@ -127,6 +128,7 @@ async fn start(
         let runners = nodes::start(up, &place, &names, &apis, &mut registry).await;
         let gateway = sandboxes::start(up, &place, &runners, &mut registry).await?;
         endpoints.extend(gateway.map(|gateway| ("gateway".to_owned(), gateway)));
+        workflows::start(&place, &names, &apis, &runners, &mut registry).await?;
     }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
@@ -156,8 +158,8 @@ async fn start_api(
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
     let api = started.map_err(|error| Failure::from(error).about(name))?;
     api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules)]);
-    let mut namespaces =
-        vec!["argocd".to_owned(), sandboxes::NAMESPACE.to_owned(), agentworkloads::NAMESPACE.to_owned()];
+    let own = ["argocd", sandboxes::NAMESPACE, workflows::NAMESPACE, agentworkloads::NAMESPACE];
+    let mut namespaces: Vec<String> = own.into_iter().map(str::to_owned).collect();
     if name == HUB {
         namespaces.extend(all.iter().filter(|name| *name != HUB).cloned());
     }
