@@ -38,8 +38,8 @@ use crate::spec::{Template, TemplateRef, Workflow, WorkflowSpec};
 use crate::status::{NodeFlag, Phase, WorkflowStatus};
 use crate::steps::{Identity, TaskResult};
 pub use resolve::{Place, Sources};
-pub(crate) use suspend::take_defaults;
 use scope::Values;
+pub(crate) use suspend::take_defaults;
 
 /// Templates may call each other this deep.
 const DEPTH_MAX: usize = 100;
@@ -208,7 +208,13 @@ struct Operation<'a> {
 }
 
 /// Decides what a Workflow does next.
-pub fn operate(workflow: &Workflow, identity: &Identity, status: WorkflowStatus, seen: &Seen<'_>, now: Timestamp) -> Operated {
+pub fn operate(
+    workflow: &Workflow,
+    identity: &Identity,
+    status: WorkflowStatus,
+    seen: &Seen<'_>,
+    now: Timestamp,
+) -> Operated {
     let mut operation = Operation::new(workflow, identity, status, seen, now);
     if !operation.status.phase.is_completed() {
         operation.run();
@@ -225,7 +231,13 @@ pub fn operate(workflow: &Workflow, identity: &Identity, status: WorkflowStatus,
 }
 
 impl<'a> Operation<'a> {
-    fn new(workflow: &'a Workflow, identity: &Identity, status: WorkflowStatus, seen: &'a Seen<'a>, now: Timestamp) -> Self {
+    fn new(
+        workflow: &'a Workflow,
+        identity: &Identity,
+        status: WorkflowStatus,
+        seen: &'a Seen<'a>,
+        now: Timestamp,
+    ) -> Self {
         let metadata = &workflow.metadata;
         Self {
             identity: identity.clone(),

@@ -124,7 +124,7 @@ impl List {
         let api: Api<DynamicObject> = if self.all_namespaces {
             Api::all_with(session.client.clone(), &kind)
         } else {
-            workflows(&session)
+            workflows(&session, &session.namespace)
         };
         let found = api.list(&ListParams::default().labels(&self.selector)).await?;
         let rows: Vec<Value> = found.items.iter().filter_map(|item| serde_json::to_value(item).ok()).collect();
@@ -147,7 +147,7 @@ impl Get {
 impl Watch {
     async fn run(self) -> Result<(), Failure> {
         let session = self.connection.open().await?;
-        follow::follow(&session, &self.name).await
+        follow::follow(&session, &session.namespace, &self.name).await
     }
 }
 
@@ -156,21 +156,21 @@ impl Delete {
         let session = self.connection.open().await?;
         for name in &self.names {
             check_segment("name", name)?;
-            workflows(&session).delete(name, &DeleteParams::background()).await?;
+            workflows(&session, &session.namespace).delete(name, &DeleteParams::background()).await?;
             tell(&format!("workflow {name} deleted"));
         }
         Ok(())
     }
 }
 
-/// Workflows of the session's namespace.
-fn workflows(session: &Session) -> Api<DynamicObject> {
-    Api::namespaced_with(session.client.clone(), &session.namespace, &argo("Workflow"))
+/// Workflows of a namespace.
+fn workflows(session: &Session, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(session.client.clone(), namespace, &argo("Workflow"))
 }
 
 async fn fetch(session: &Session, name: &str) -> Result<Value, Failure> {
     check_segment("name", name)?;
-    value(&workflows(session).get(name).await?)
+    value(&workflows(session, &session.namespace).get(name).await?)
 }
 
 fn value(object: &DynamicObject) -> Result<Value, Failure> {

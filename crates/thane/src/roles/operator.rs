@@ -47,7 +47,8 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, 
     let sidecars = certificates.client("operator", now).map_err(|error| failed(&error))?;
     webhook(said, &namespace, &client, &certificates, &ground).await?;
     let identity = uuid::Uuid::new_v4().to_string();
-    let candidate = |name: &str| Candidate { namespace: namespace.clone(), name: name.to_owned(), identity: identity.clone() };
+    let candidate =
+        |name: &str| Candidate { namespace: namespace.clone(), name: name.to_owned(), identity: identity.clone() };
     if said.workflows {
         workflows(said, client.clone(), candidate(WORKFLOWS_LEASE), &mut ground);
     }

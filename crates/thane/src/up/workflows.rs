@@ -33,7 +33,8 @@ pub(super) async fn start(
     for runner in runners {
         install::grant(&runner.server.client(install::process(), NAMESPACE), RIGHTS).await?;
         let client = install::entitled(runner.server, &CONTROLLER).await?;
-        let address = names.iter().zip(apis).find(|(name, _)| *name == runner.name).and_then(|(_, api)| address(&api.url()));
+        let address =
+            names.iter().zip(apis).find(|(name, _)| *name == runner.name).and_then(|(_, api)| address(&api.url()));
         let settings = Settings { image: IMAGE.to_owned(), api: address, ..Settings::default() };
         let own = registry.sub_registry_with_prefix(metrics::PREFIX);
         let counts = Metrics::new(own.sub_registry_with_label(("server".into(), runner.name.to_owned().into())));

@@ -92,7 +92,9 @@ impl Selector {
                 "name" => node.name.clone(),
                 "id" => node.id.clone(),
                 "templateRef.name" => node.template_ref.as_ref().map(|other| other.name.clone()).unwrap_or_default(),
-                "templateRef.template" => node.template_ref.as_ref().map(|other| other.template.clone()).unwrap_or_default(),
+                "templateRef.template" => {
+                    node.template_ref.as_ref().map(|other| other.template.clone()).unwrap_or_default()
+                }
                 _ => input.map(|value| value.as_str().to_owned()).unwrap_or_default(),
             };
             has == *value
@@ -127,7 +129,13 @@ pub struct Edited {
 }
 
 /// Does something to a Workflow.
-pub async fn act(client: &Client, namespace: &str, name: &str, action: &Action, now: impl Fn() -> Timestamp) -> Result<Value, Error> {
+pub async fn act(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    action: &Action,
+    now: impl Fn() -> Timestamp,
+) -> Result<Value, Error> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &argo("Workflow"));
     for _ in 0..TRIES {
         let object = serde_json::to_value(api.get(name).await?).map_err(kube::Error::SerdeError)?;
@@ -224,11 +232,16 @@ fn set(
             };
             (parameter.value, parameter.value_from) = (Some(AnyString::from(value.as_str())), None);
             if !parameter.global_name.is_empty() {
-                globals.push(Parameter { name: parameter.global_name.clone(), value: parameter.value.clone(), ..Parameter::default() });
+                globals.push(Parameter {
+                    name: parameter.global_name.clone(),
+                    value: parameter.value.clone(),
+                    ..Parameter::default()
+                });
             }
         }
         if !message.is_empty() {
-            node.message = if node.message.is_empty() { message.to_owned() } else { format!("{}; {message}", node.message) };
+            node.message =
+                if node.message.is_empty() { message.to_owned() } else { format!("{}; {message}", node.message) };
         }
         if let Some(phase) = phase {
             if phase == NodePhase::Succeeded

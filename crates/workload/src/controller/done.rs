@@ -67,7 +67,9 @@ async fn sweep_pods(shared: &Shared, key: &Key, view: &View, spec: &WorkflowSpec
             "OnWorkflowSuccess" => succeeded,
             _ => false,
         };
-        let (Some(name), true) = (&pod.metadata.name, goes && pod.metadata.deletion_timestamp.is_none()) else { continue };
+        let (Some(name), true) = (&pod.metadata.name, goes && pod.metadata.deletion_timestamp.is_none()) else {
+            continue;
+        };
         let at = node.finished_at.time().and_then(|end| end.checked_add(delay).ok()).unwrap_or(Timestamp::MIN);
         if at <= shared.clock.now() {
             told(key, api.delete(name, &DeleteParams::default()).await.map(drop));

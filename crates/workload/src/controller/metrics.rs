@@ -22,7 +22,11 @@ impl Metrics {
         let metrics = Self::default();
         registry.register("workflow_looks", "Looks at Workflows", metrics.looks.clone());
         registry.register("workflow_writes", "Statuses written", metrics.writes.clone());
-        registry.register("workflow_conflicts", "Statuses not written as the Workflow had changed", metrics.conflicts.clone());
+        registry.register(
+            "workflow_conflicts",
+            "Statuses not written as the Workflow had changed",
+            metrics.conflicts.clone(),
+        );
         registry.register("workflow_steps_started", "Pods made for steps", metrics.starts.clone());
         registry.register("workflow_steps_refused", "Steps whose pod could not be made", metrics.refusals.clone());
         registry.register("workflow_ended", "Workflows that ended", metrics.ended.clone());

@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::queue::Key;
 use crate::engine::{Refused, Sources};
 use crate::spec::{Workflow, WorkflowSpec};
-use crate::status::packed::{self, unpacked};
 use crate::status::WorkflowStatus;
+use crate::status::packed::{self, unpacked};
 use crate::steps::TaskResult;
 use crate::steps::names::{NODE_ID, WORKFLOW};
 

@@ -151,7 +151,8 @@ fn template(shared: &Shared, word: Word<DynamicObject>) {
     match word {
         Word::There(object) => {
             let key = key(&object);
-            let read = serde_json::to_value(object).ok().and_then(|value| crate::spec::from_value::<Workflow>(value).ok());
+            let read =
+                serde_json::to_value(object).ok().and_then(|value| crate::spec::from_value::<Workflow>(value).ok());
             shared.store.put_template(key, read.map(|template| template.spec));
         }
         Word::Gone(object) => shared.store.put_template(key(&object), None),

@@ -83,7 +83,8 @@ async fn reread(shared: &Shared, key: &Key) -> bool {
     let results: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("WorkflowTaskResult"));
     match futures::future::try_join(pods.list(&own), results.list(&own)).await {
         Ok((pods, results)) => {
-            let results = results.items.iter().filter_map(|one| serde_json::from_value(serde_json::to_value(one).ok()?).ok());
+            let results =
+                results.items.iter().filter_map(|one| serde_json::from_value(serde_json::to_value(one).ok()?).ok());
             shared.store.put_all(key, pods.items, results.collect());
             true
         }
@@ -152,18 +153,14 @@ async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], mem
     let claims = memory.status.persistent_volume_claims.clone();
     let uid = view.stored.workflow.as_ref().ok().and_then(|workflow| workflow.metadata.uid.clone());
     let identity = identity(shared, key, uid.as_deref());
-    let starts = effects.iter().filter_map(|effect| match effect {
-        Effect::Start(start) => Some(start),
-        _ => None,
-    });
-    let started: Vec<(String, Result<Pod, Refused>)> = futures::stream::iter(starts)
-        .map(|start| {
-            let (identity, claims) = (&identity, &claims);
-            async move { (start.node_id.clone(), make_pod(shared, identity, claims, start).await) }
-        })
-        .buffer_unordered(STARTS)
-        .collect()
-        .await;
+    let mut starts = Vec::new();
+    for effect in effects {
+        if let Effect::Start(start) = effect {
+            starts.push(make_step(shared, &identity, &claims, start));
+        }
+    }
+    let started: Vec<(String, Result<Pod, Refused>)> =
+        futures::stream::iter(starts).buffer_unordered(STARTS).collect().await;
     for (node, made) in started {
         match made {
             Ok(pod) => {
@@ -179,6 +176,15 @@ async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], mem
             }
         }
     }
+}
+
+async fn make_step(
+    shared: &Shared,
+    identity: &Identity,
+    claims: &[Value],
+    start: &Start,
+) -> (String, Result<Pod, Refused>) {
+    (start.node_id.clone(), make_pod(shared, identity, claims, start).await)
 }
 
 async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start: &Start) -> Result<Pod, Refused> {

@@ -65,7 +65,9 @@ pub(super) async fn due(
 fn is_different(stored: &Stored, operated: &Operated) -> bool {
     let same = |name: &str, wanted: &std::collections::BTreeMap<String, String>| {
         let now = stored.object.pointer(&format!("/metadata/{name}")).and_then(Value::as_object);
-        wanted.iter().all(|(key, value)| now.and_then(|now| now.get(key)).and_then(Value::as_str) == Some(value.as_str()))
+        wanted
+            .iter()
+            .all(|(key, value)| now.and_then(|now| now.get(key)).and_then(Value::as_str) == Some(value.as_str()))
     };
     stored.status.as_ref().ok() != Some(&operated.status)
         || !same("labels", &operated.labels)

@@ -11,7 +11,12 @@ pub(super) const ABSENT: &str = "\u{0}thane:absent-optional\u{0}";
 
 impl Operation<'_> {
     /// The template with inputs from `arguments` and everything known in place.
-    pub(super) fn with_arguments(&self, template: &Template, arguments: &Arguments, locals: &Values) -> Result<Template, Halt> {
+    pub(super) fn with_arguments(
+        &self,
+        template: &Template,
+        arguments: &Arguments,
+        locals: &Values,
+    ) -> Result<Template, Halt> {
         let mut template = template.clone();
         for input in &mut template.inputs.parameters {
             self.supply(input, arguments.parameter(&input.name))?;

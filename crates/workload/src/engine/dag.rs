@@ -32,7 +32,13 @@ impl Running<'_> {
 }
 
 impl Operation<'_> {
-    pub(super) fn execute_dag(&mut self, name: &str, call: &Call<'_>, place: &Place, template: &Template) -> Result<(), Halt> {
+    pub(super) fn execute_dag(
+        &mut self,
+        name: &str,
+        call: &Call<'_>,
+        place: &Place,
+        template: &Template,
+    ) -> Result<(), Halt> {
         if self.node(name).is_none() {
             self.make_running(name, NodeType::Dag, call, template, NodePhase::Running);
         }
@@ -50,7 +56,8 @@ impl Operation<'_> {
     fn run_tasks(&mut self, running: &Running<'_>) -> Result<(), Halt> {
         let targets = running.tasks.targets(running.dag);
         let daemons: Vec<String> = running.dag.tasks.iter().map(|task| task.name.clone()).collect();
-        let daemons = daemons.into_iter().filter(|task| self.node(&running.node_name(task)).is_some_and(NodeStatus::is_daemoned));
+        let daemons =
+            daemons.into_iter().filter(|task| self.node(&running.node_name(task)).is_some_and(NodeStatus::is_daemoned));
         let mut order = running.tasks.ordered(&targets);
         for daemon in daemons.collect::<Vec<_>>() {
             if !order.contains(&daemon) {
@@ -114,7 +121,13 @@ impl Operation<'_> {
                 Ok(None) => return,
                 Ok(Some(true)) => {}
                 Ok(Some(false)) => {
-                    self.leave_out(running, task, &needs.tasks, NodePhase::Omitted, "omitted: depends condition not met");
+                    self.leave_out(
+                        running,
+                        task,
+                        &needs.tasks,
+                        NodePhase::Omitted,
+                        "omitted: depends condition not met",
+                    );
                     return;
                 }
                 Err(message) => {
@@ -160,7 +173,14 @@ impl Operation<'_> {
     }
 
     /// Runs a task, or one of those it became; whether the next may run, too.
-    fn run_one(&mut self, running: &Running<'_>, task: &Step, one: &Step, needs: &[String], group: Option<&str>) -> Result<bool, Halt> {
+    fn run_one(
+        &mut self,
+        running: &Running<'_>,
+        task: &Step,
+        one: &Step,
+        needs: &[String],
+        group: Option<&str>,
+    ) -> Result<bool, Halt> {
         let name = running.node_name(&one.name);
         let call = running.call(one);
         if self.node(&name).is_none() {
@@ -222,7 +242,13 @@ impl Operation<'_> {
         let mut values = self.task_values(running, task)?;
         let prefix = format!("tasks.{}", task.name);
         self.show_node(&mut values, &prefix, node);
-        let parent = Parent { name: &node.name, boundary: running.id, place: running.place, prefix: &prefix, on_exit: running.on_exit };
+        let parent = Parent {
+            name: &node.name,
+            boundary: running.id,
+            place: running.place,
+            prefix: &prefix,
+            on_exit: running.on_exit,
+        };
         self.run_hooks(&task.hooks, &parent, &values)
     }
 
@@ -233,7 +259,8 @@ impl Operation<'_> {
         let prefix = format!("tasks.{}", task.name);
         let ran = self.task_values(running, task).and_then(|mut values| {
             self.show_node(&mut values, &prefix, &node);
-            let parent = Parent { name, boundary: running.id, place: running.place, prefix: &prefix, on_exit: running.on_exit };
+            let parent =
+                Parent { name, boundary: running.id, place: running.place, prefix: &prefix, on_exit: running.on_exit };
             self.run_exit_hook(Some(&hook), &parent, &values)
         });
         match ran {
@@ -247,7 +274,8 @@ impl Operation<'_> {
         let mut values = Values::default();
         for need in needs {
             let name = running.node_name(need);
-            let Some(node) = self.node(&name).filter(|node| node.is_fulfilled() && self.are_hooks_fulfilled(node)) else {
+            let Some(node) = self.node(&name).filter(|node| node.is_fulfilled() && self.are_hooks_fulfilled(node))
+            else {
                 return Ok(None);
             };
             let children: Vec<NodePhase> = if node.kind == NodeType::TaskGroup {

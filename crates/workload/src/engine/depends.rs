@@ -136,7 +136,9 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         }
         let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
         let name = &rest[..end];
-        let after = rest[end..].strip_prefix('.').map(|after| after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
+        let after = rest[end..]
+            .strip_prefix('.')
+            .map(|after| after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
         let length = match after {
             Some(length) if length > 0 => end + 1 + length,
             _ => end,

@@ -29,9 +29,13 @@ mod tests {
 
     #[test]
     fn durations_are_said_as_argo_does() {
-        for (seconds, said) in
-            [(0, "0 seconds"), (1, "1 second"), (10, "10 seconds"), (61, "1 minute 1 seconds"), (7200, "2 hours 0 minutes")]
-        {
+        for (seconds, said) in [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (10, "10 seconds"),
+            (61, "1 minute 1 seconds"),
+            (7200, "2 hours 0 minutes"),
+        ] {
             assert_eq!(spoken(SignedDuration::from_secs(seconds)), said);
         }
         assert!(parsed("x").is_err());

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::hooks::{Parent, hook_call};
 use super::outputs::call_of;
-use super::{Call, COMPLETED_LABEL, Halt, Operation, PHASE_LABEL};
+use super::{COMPLETED_LABEL, Call, Halt, Operation, PHASE_LABEL};
 use crate::spec::Step;
 use crate::status::{Moment, NodePhase, NodeStatus, NodeType, Phase};
 use crate::steps::names::pod_name;

@@ -163,8 +163,9 @@ impl Operation<'_> {
         self.annotations.extend(wanted.annotations.clone());
         for (name, from) in &wanted.labels_from {
             let scope = Values::default().over(&self.globals);
-            let text = evaluated(&from.expression, &scope)
-                .map_err(|error| format!("failed to evaluate label {name:?} expression {:?}: {error}", from.expression))?;
+            let text = evaluated(&from.expression, &scope).map_err(|error| {
+                format!("failed to evaluate label {name:?} expression {:?}: {error}", from.expression)
+            })?;
             let Value::String(text) = text else {
                 return Err(format!(
                     "failed to evaluate label {name:?} expression {:?} evaluted to {text} but must be a string",

@@ -38,7 +38,12 @@ impl Operation<'_> {
     }
 
     /// Runs the hooks of a step or task whose conditions hold; whether all that run have ended.
-    pub(super) fn run_hooks(&mut self, hooks: &BTreeMap<String, Hook>, parent: &Parent<'_>, values: &Values) -> Result<bool, Halt> {
+    pub(super) fn run_hooks(
+        &mut self,
+        hooks: &BTreeMap<String, Hook>,
+        parent: &Parent<'_>,
+        values: &Values,
+    ) -> Result<bool, Halt> {
         let mut all_ended = true;
         for (event, hook) in hooks.iter().filter(|(event, _)| *event != "exit") {
             let name = format!("{}.hooks.{event}", parent.name);
@@ -59,7 +64,12 @@ impl Operation<'_> {
     }
 
     /// Runs the exit handler of a step or task that has ended.
-    pub(super) fn run_exit_hook(&mut self, hook: Option<&Hook>, parent: &Parent<'_>, values: &Values) -> Result<Exit, Halt> {
+    pub(super) fn run_exit_hook(
+        &mut self,
+        hook: Option<&Hook>,
+        parent: &Parent<'_>,
+        values: &Values,
+    ) -> Result<Exit, Halt> {
         let Some(hook) = hook.filter(|_| self.may_exit()) else { return Ok(Exit::Done) };
         if !hook.expression.is_empty() {
             let scope = values.over(&self.globals);

@@ -173,7 +173,11 @@ impl Operation<'_> {
 
 /// The attempts of a retry node, first to last.
 pub(super) fn attempts<'n>(nodes: &'n Nodes, node: &NodeStatus) -> Vec<&'n NodeStatus> {
-    node.children.iter().filter_map(|id| nodes.get(id)).filter(|child| child.is_retried() && !is_hook_of(node, child)).collect()
+    node.children
+        .iter()
+        .filter_map(|id| nodes.get(id))
+        .filter(|child| child.is_retried() && !is_hook_of(node, child))
+        .collect()
 }
 
 /// A hook's attempt is flagged as both; only a hook of the retry node itself is no attempt.

@@ -45,7 +45,15 @@ impl Operation<'_> {
     }
 
     /// What others see of a step that did not run: defaults of its outputs, or that they are absent for good.
-    pub(super) fn show_skipped(&mut self, values: &mut Values, prefix: &str, id: &str, step: &Step, place: &Place, artifacts: bool) {
+    pub(super) fn show_skipped(
+        &mut self,
+        values: &mut Values,
+        prefix: &str,
+        id: &str,
+        step: &Step,
+        place: &Place,
+        artifacts: bool,
+    ) {
         let Some(node) = self.status.nodes.get(id) else { return };
         let skipped = matches!(node.phase, NodePhase::Skipped | NodePhase::Omitted);
         if node.outputs.is_some() || !skipped {
@@ -68,7 +76,13 @@ impl Operation<'_> {
     }
 
     /// What others see of the nodes of one step with items, together.
-    pub(super) fn show_all(&self, values: &mut Values, prefix: &str, boundary: &str, name: &str) -> Result<bool, String> {
+    pub(super) fn show_all(
+        &self,
+        values: &mut Values,
+        prefix: &str,
+        boundary: &str,
+        name: &str,
+    ) -> Result<bool, String> {
         let start = format!("{name}(");
         let is_item = |node: &&NodeStatus| {
             node.boundary_id == boundary
@@ -120,7 +134,11 @@ impl Operation<'_> {
             match values.resolve_artifact(artifact) {
                 Ok(found) => outputs.artifacts.push(Artifact {
                     name: artifact.name.clone(),
-                    global_name: if artifact.global_name.is_empty() { found.global_name.clone() } else { artifact.global_name.clone() },
+                    global_name: if artifact.global_name.is_empty() {
+                        found.global_name.clone()
+                    } else {
+                        artifact.global_name.clone()
+                    },
                     ..found
                 }),
                 Err(_) if artifact.optional => {}
@@ -280,7 +298,10 @@ fn aggregate(values: &mut Values, prefix: &str, nodes: &[&NodeStatus]) -> Result
 
 /// What a program printed, as an item: JSON if it is, else text.
 fn item(result: &str) -> Value {
-    serde_json::from_str(result).ok().filter(|value: &Value| !value.is_null()).unwrap_or_else(|| Value::String(result.to_owned()))
+    serde_json::from_str(result)
+        .ok()
+        .filter(|value: &Value| !value.is_null())
+        .unwrap_or_else(|| Value::String(result.to_owned()))
 }
 
 fn structure(text: &str) -> Option<Value> {

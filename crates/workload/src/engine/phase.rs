@@ -10,7 +10,14 @@ use crate::status::{NodePhase, NodeStatus, NodeType};
 
 impl Operation<'_> {
     /// How a DAG is: of tasks that did not run, what came before them counts.
-    pub(super) fn dag_phase(&self, id: &str, name: &str, dag: &Dag, tasks: &Dependencies<'_>, targets: &[String]) -> NodePhase {
+    pub(super) fn dag_phase(
+        &self,
+        id: &str,
+        name: &str,
+        dag: &Dag,
+        tasks: &Dependencies<'_>,
+        targets: &[String],
+    ) -> NodePhase {
         let mut found: BTreeMap<String, Option<NodePhase>> =
             targets.iter().map(|task| (self.id(&format!("{name}.{task}")), None)).collect();
         let children = self.status.nodes.get(id).map(|node| node.children.clone()).unwrap_or_default();

@@ -48,12 +48,15 @@ impl Operation<'_> {
             deadline = Some(deadline.map_or(other, |deadline| deadline.min(other)));
         }
         let own = template.active_deadline_seconds.as_ref().and_then(integer);
-        let left = deadline.map(|deadline| deadline.duration_since(self.now).max(SignedDuration::from_secs(1)).as_secs().max(1));
+        let left = deadline
+            .map(|deadline| deadline.duration_since(self.now).max(SignedDuration::from_secs(1)).as_secs().max(1));
         let active_seconds = match (own, left) {
             (Some(own), Some(left)) => Some(own.min(left)),
             (own, left) => own.or(left),
         };
-        let (Ok(template_value), Ok(boundary)) = (value(template), around.as_ref().map(value).transpose()) else { return };
+        let (Ok(template_value), Ok(boundary)) = (value(template), around.as_ref().map(value).transpose()) else {
+            return;
+        };
         self.started.insert(id.to_owned());
         self.effects.push(Effect::Start(Box::new(Start {
             node_id: id.to_owned(),
@@ -131,7 +134,11 @@ impl Operation<'_> {
             let has_pod = node.kind == NodeType::Pod && self.has_pod(&node.id);
             if stops && has_pod {
                 self.end_pod(&node);
-                self.mark(&node.name, NodePhase::Failed, Some(&format!("workflow shutdown with strategy:  {shutdown}")));
+                self.mark(
+                    &node.name,
+                    NodePhase::Failed,
+                    Some(&format!("workflow shutdown with strategy:  {shutdown}")),
+                );
             } else if stops && (node.is_waiting() || node.kind == NodeType::Pod) {
                 self.mark(&node.name, NodePhase::Failed, Some(&format!("Stopped with strategy '{shutdown}'")));
             } else if late && !exit && (has_pod || node.phase == NodePhase::Pending || node.is_waiting()) {
@@ -182,7 +189,9 @@ fn apply(node: &mut NodeStatus, known: &Outcome, now: Moment) {
     }
     node.phase = phase;
     node.daemoned = known.is_daemoned.then_some(true);
-    if let Some(outputs) = known.outputs.as_ref().and_then(|outputs| serde_json::from_value::<Outputs>(outputs.clone()).ok()) {
+    if let Some(outputs) =
+        known.outputs.as_ref().and_then(|outputs| serde_json::from_value::<Outputs>(outputs.clone()).ok())
+    {
         node.outputs = Some(outputs);
     }
     node.pod_ip = known.pod_ip.clone().unwrap_or_default();
@@ -207,7 +216,8 @@ fn apply(node: &mut NodeStatus, known: &Outcome, now: Moment) {
 
 /// What a result says whose pod is gone.
 fn recorded(result: &TaskResult) -> Outcome {
-    let code = result.outputs.as_ref().and_then(|outputs| outputs["exitCode"].as_str()).and_then(|code| code.parse().ok());
+    let code =
+        result.outputs.as_ref().and_then(|outputs| outputs["exitCode"].as_str()).and_then(|code| code.parse().ok());
     let phase = result.phase.unwrap_or(match code {
         Some(0) => Phase::Succeeded,
         Some(_) => Phase::Failed,
@@ -268,7 +278,9 @@ mod tests {
 
     #[test]
     fn a_steps_name_is_found_in_its_nodes() {
-        for (node, name) in [("wf[0].gen", "gen"), ("wf.gen(0:a.b)(2)", "gen"), ("wf", "wf"), ("wf[0].a(0:x)[1].b", "b")] {
+        for (node, name) in
+            [("wf[0].gen", "gen"), ("wf.gen(0:a.b)(2)", "gen"), ("wf", "wf"), ("wf[0].a(0:x)[1].b", "b")]
+        {
             assert_eq!(step_name(node), name, "{node}");
         }
     }

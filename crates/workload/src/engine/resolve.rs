@@ -149,7 +149,8 @@ impl Operation<'_> {
     /// A template over the defaults of all templates.
     fn with_defaults(&self, template: Template) -> Result<Template, String> {
         let (Some(defaults), Some(kind)) = (&self.spec.template_defaults, template.kind()) else { return Ok(template) };
-        let kinds = ["container", "containerSet", "steps", "script", "resource", "dag", "suspend", "data", "http", "plugin"];
+        let kinds =
+            ["container", "containerSet", "steps", "script", "resource", "dag", "suspend", "data", "http", "plugin"];
         let own = kinds.into_iter().find(|name| name.eq_ignore_ascii_case(kind.name()));
         let mut base = value(defaults.as_ref())?;
         if let Some(fields) = base.as_object_mut() {
@@ -218,7 +219,8 @@ mod tests {
     fn fields_win_and_named_lists_join() {
         let base = json!({"a": 1, "p": [{"name": "x", "value": 1}, {"name": "y"}], "l": [1, 2]});
         let over = json!({"b": 2, "p": [{"name": "x", "value": 3}, {"name": "z"}], "l": [9]});
-        let expected = json!({"a": 1, "b": 2, "p": [{"name": "x", "value": 3}, {"name": "y"}, {"name": "z"}], "l": [9]});
+        let expected =
+            json!({"a": 1, "b": 2, "p": [{"name": "x", "value": 3}, {"name": "y"}, {"name": "z"}], "l": [9]});
         assert_eq!(merged(base, over), expected);
     }
 

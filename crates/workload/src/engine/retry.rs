@@ -208,9 +208,18 @@ fn wait(backoff: &Backoff, count: usize) -> Result<SignedDuration, String> {
 
 /// Whether a message is of a kind that passes by itself.
 fn is_transient(message: &str) -> bool {
-    ["exceeded quota", "Timeout", "timed out", "connection refused", "connection reset", "TLS handshake timeout", "i/o timeout", "too many requests"]
-        .iter()
-        .any(|words| message.contains(words))
+    [
+        "exceeded quota",
+        "Timeout",
+        "timed out",
+        "connection refused",
+        "connection reset",
+        "TLS handshake timeout",
+        "i/o timeout",
+        "too many requests",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
 }
 
 #[cfg(test)]
@@ -220,10 +229,12 @@ mod tests {
     #[test]
     fn waits_grow_to_their_cap() {
         let backoff: Backoff =
-            serde_json::from_value(serde_json::json!({"duration": "2", "factor": "3", "cap": "10s"})).expect("a backoff");
+            serde_json::from_value(serde_json::json!({"duration": "2", "factor": "3", "cap": "10s"}))
+                .expect("a backoff");
         let waits: Vec<i64> = (1..5).map(|count| wait(&backoff, count).expect("a wait").as_secs()).collect();
         assert_eq!(waits, [2, 6, 10, 10]);
-        let long: Backoff = serde_json::from_value(serde_json::json!({"duration": "1h", "factor": 1000})).expect("a backoff");
+        let long: Backoff =
+            serde_json::from_value(serde_json::json!({"duration": "1h", "factor": 1000})).expect("a backoff");
         assert_eq!(wait(&long, 500), Ok(SignedDuration::MAX));
     }
 }

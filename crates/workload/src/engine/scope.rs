@@ -89,9 +89,8 @@ pub(super) fn replaced<T: Serialize + DeserializeOwned>(value: &T, scope: &Scope
 
 /// Replaces variables; outputs of steps and tasks must be known.
 pub(super) fn resolved<T: Serialize + DeserializeOwned>(value: &T, scope: &Scope) -> Result<T, Halt> {
-    template::replace_json(value, scope, Unresolved::Strict(&["steps", "tasks"])).map_err(|error| {
-        if error.is_missing() { Halt::Later } else { Halt::Failed(error.to_string()) }
-    })
+    template::replace_json(value, scope, Unresolved::Strict(&["steps", "tasks"]))
+        .map_err(|error| if error.is_missing() { Halt::Later } else { Halt::Failed(error.to_string()) })
 }
 
 /// Whether a `when` with its variables replaced holds; an empty one does.

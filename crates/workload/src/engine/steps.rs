@@ -18,7 +18,13 @@ struct Around<'g> {
 }
 
 impl Operation<'_> {
-    pub(super) fn execute_steps(&mut self, name: &str, call: &Call<'_>, place: &Place, template: &Template) -> Result<(), Halt> {
+    pub(super) fn execute_steps(
+        &mut self,
+        name: &str,
+        call: &Call<'_>,
+        place: &Place,
+        template: &Template,
+    ) -> Result<(), Halt> {
         if self.node(name).is_none() {
             self.make_running(name, NodeType::Steps, call, template, NodePhase::Running);
         }
@@ -74,7 +80,12 @@ impl Operation<'_> {
     /// Makes a group's node, and ties it to what ran before.
     fn open_group(&mut self, name: &str, group: &str, index: usize, around: &Around<'_>) {
         let empty = Step::default();
-        let call = Call { boundary: around.id, caller: None, flag: Some(crate::status::NodeFlag::default()), ..call_of(&empty, around.place) };
+        let call = Call {
+            boundary: around.id,
+            caller: None,
+            flag: Some(crate::status::NodeFlag::default()),
+            ..call_of(&empty, around.place)
+        };
         if self.node(group).is_none() {
             self.make(group, NodeType::StepGroup, &call, NodePhase::Running);
         }
@@ -100,6 +111,19 @@ impl Operation<'_> {
         if self.node(group).is_some_and(NodeStatus::is_fulfilled) && self.are_children_fulfilled(&id) {
             return Ok(());
         }
+        let all = self.unfold(group, steps, around, values)?;
+        let mut by_name = BTreeMap::new();
+        for step in &all {
+            let child = format!("{group}.{}", step.name);
+            self.run_step(group, &child, step, around)?;
+            by_name.insert(child, step);
+        }
+        self.close_group(group, &by_name, around, values)
+    }
+
+    /// The steps of a group with what is known in place, one for each item.
+    #[inline(never)]
+    fn unfold(&mut self, group: &str, steps: &[Step], around: &Around<'_>, values: &Values) -> Result<Vec<Step>, Halt> {
         let mut all = Vec::new();
         for step in steps {
             let referred = with_references(step, values, &self.globals).map_err(|halt| match halt {
@@ -112,13 +136,7 @@ impl Operation<'_> {
             }
             all.extend(expanded);
         }
-        let mut by_name = BTreeMap::new();
-        for step in &all {
-            let child = format!("{group}.{}", step.name);
-            self.run_step(group, &child, step, around)?;
-            by_name.insert(child, step);
-        }
-        self.close_group(group, &by_name, around, values)
+        Ok(all)
     }
 
     fn skip(&mut self, group: &str, step: &Step, around: &Around<'_>, phase: NodePhase, message: &str) {
@@ -160,7 +178,13 @@ impl Operation<'_> {
     }
 
     /// Ends the group once all its steps and their hooks have ended.
-    fn close_group(&mut self, group: &str, steps: &BTreeMap<String, &Step>, around: &Around<'_>, values: &mut Values) -> Result<(), Halt> {
+    fn close_group(
+        &mut self,
+        group: &str,
+        steps: &BTreeMap<String, &Step>,
+        around: &Around<'_>,
+        values: &mut Values,
+    ) -> Result<(), Halt> {
         let children = self.node(group).map(|node| node.children.clone()).unwrap_or_default();
         // Those that may not start yet have no node, unless none will start any more.
         let failed = self.node(group).is_some_and(|node| node.phase.is_failure());
@@ -170,7 +194,13 @@ impl Operation<'_> {
             let Some(step) = steps.get(&node.name) else { continue };
             values.text(format!("steps.{}.status", node.display_name), node.phase.word());
             let prefix = format!("steps.{}", step.name);
-            let parent = Parent { name: &node.name, boundary: around.id, place: around.place, prefix: &prefix, on_exit: around.on_exit };
+            let parent = Parent {
+                name: &node.name,
+                boundary: around.id,
+                place: around.place,
+                prefix: &prefix,
+                on_exit: around.on_exit,
+            };
             let mut seen = values.clone();
             self.show_node(&mut seen, &prefix, &node);
             if !self.run_hooks(&step.hooks, &parent, &seen)? {
@@ -234,5 +264,7 @@ impl Operation<'_> {
 
 /// Whether a step's failure does not fail what it is in.
 pub(super) fn continues_on(step: &Step, phase: NodePhase) -> bool {
-    step.continue_on.as_ref().is_some_and(|on| on.failed && phase == NodePhase::Failed || on.error && phase == NodePhase::Error)
+    step.continue_on
+        .as_ref()
+        .is_some_and(|on| on.failed && phase == NodePhase::Failed || on.error && phase == NodePhase::Error)
 }

@@ -74,7 +74,10 @@ mod tests {
         let nodes: serde_json::Map<_, _> = (0..nodes)
             .map(|n| {
                 let id = format!("wf-{n}");
-                (id.clone(), serde_json::json!({"id": id, "name": format!("wf.{n}"), "type": "Pod", "phase": "Running"}))
+                (
+                    id.clone(),
+                    serde_json::json!({"id": id, "name": format!("wf.{n}"), "type": "Pod", "phase": "Running"}),
+                )
             })
             .collect();
         serde_json::from_value(serde_json::json!({"phase": "Running", "nodes": nodes})).expect("a status")

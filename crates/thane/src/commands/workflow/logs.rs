@@ -39,19 +39,25 @@ impl Logs {
         let session = self.connection.open().await?;
         let status = status(&fetch(&session, &self.name).await?)?;
         let wanted = |node: &&NodeStatus| {
-            node.kind == NodeType::Pod && self.step.as_ref().is_none_or(|step| node.display_name == *step || node.name == *step)
+            node.kind == NodeType::Pod
+                && self.step.as_ref().is_none_or(|step| node.display_name == *step || node.name == *step)
         };
         let mut steps: Vec<&NodeStatus> = status.nodes.iter().filter(wanted).collect();
         steps.sort_by_key(|node| (node.started_at, node.name.clone()));
         let pods: Api<Pod> = Api::namespaced(session.client.clone(), &session.namespace);
         for node in steps {
             let pod = pod_name(&self.name, node.template(), &node.name);
-            let wanted =
-                LogParams { container: Some(self.container.clone()), follow: self.follow && !node.is_ended(), ..LogParams::default() };
+            let wanted = LogParams {
+                container: Some(self.container.clone()),
+                follow: self.follow && !node.is_ended(),
+                ..LogParams::default()
+            };
             match pods.log_stream(&pod, &wanted).await {
                 Ok(log) => {
                     let mut lines = log.lines();
-                    while let Some(line) = lines.try_next().await.map_err(|error| Failure::from(kube::Error::Service(error.into())))? {
+                    while let Some(line) =
+                        lines.try_next().await.map_err(|error| Failure::from(kube::Error::Service(error.into())))?
+                    {
                         let prefix = if self.no_prefix { String::new() } else { format!("{}: ", node.display_name) };
                         print(&format!("{prefix}{line}\n"))?;
                     }

@@ -63,7 +63,10 @@ impl Submit {
             let object: DynamicObject = serde_json::from_value(object)
                 .map_err(|error| Failure::new(code::MANIFEST_UNREADABLE, format!("{source}: {error}")))?;
             let api: Api<DynamicObject> = Api::namespaced_with(session.client.clone(), &namespace, &argo("Workflow"));
-            let made = api.create(&PostParams::default(), &object).await.map_err(|error| Failure::from(error).about(&source))?;
+            let made = api
+                .create(&PostParams::default(), &object)
+                .await
+                .map_err(|error| Failure::from(error).about(&source))?;
             let name = made.metadata.name.clone().unwrap_or_default();
             match self.output {
                 Some(form) => print_structured(&value(&made)?, form)?,
@@ -71,7 +74,7 @@ impl Submit {
                 None => print(&format!("{name}\n"))?,
             }
             if self.watch {
-                follow::follow(&session.within(&namespace), &name).await?;
+                follow::follow(&session, &namespace, &name).await?;
             }
         }
         Ok(())

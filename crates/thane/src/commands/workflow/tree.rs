@@ -59,7 +59,8 @@ impl Tree<'_> {
     }
 
     fn add(&self, node: &NodeStatus, here: &str, below: &str, rows: &mut Vec<Vec<String>>, depth: usize) {
-        let pod = if node.kind == NodeType::Pod { pod_name(self.name, node.template(), &node.name) } else { String::new() };
+        let pod =
+            if node.kind == NodeType::Pod { pod_name(self.name, node.template(), &node.name) } else { String::new() };
         rows.push(vec![
             format!("{here}{} {}", sign(node), node.display_name),
             node.template().to_owned(),
@@ -83,12 +84,16 @@ impl Tree<'_> {
         let nodes = &self.status.nodes;
         let own = |id: &String| nodes.get(id);
         let mut all: Vec<&NodeStatus> = match node.kind {
-            NodeType::Retry | NodeType::TaskGroup => node.children.iter().filter_map(own).filter(|child| self.is_below(child, node)).collect(),
+            NodeType::Retry | NodeType::TaskGroup => {
+                node.children.iter().filter_map(own).filter(|child| is_below(child, node)).collect()
+            }
             NodeType::Steps | NodeType::Dag => {
                 let inner: BTreeSet<&str> = nodes
                     .iter()
-                    .filter(|one| one.boundary_id == node.id && matches!(one.kind, NodeType::Retry | NodeType::TaskGroup))
-                    .flat_map(|one| one.children.iter().filter_map(own).filter(|child| self.is_below(child, one)))
+                    .filter(|one| {
+                        one.boundary_id == node.id && matches!(one.kind, NodeType::Retry | NodeType::TaskGroup)
+                    })
+                    .flat_map(|one| one.children.iter().filter_map(own).filter(|child| is_below(child, one)))
                     .map(|child| child.id.as_str())
                     .collect();
                 let mine = |one: &&NodeStatus| {
@@ -101,11 +106,11 @@ impl Tree<'_> {
         all.sort_by_key(|one| (one.started_at, natural(&one.name)));
         all
     }
+}
 
-    /// Whether a child belongs to a group rather than follows it.
-    fn is_below(&self, child: &NodeStatus, group: &NodeStatus) -> bool {
-        child.name.strip_prefix(&group.name).is_some_and(|rest| rest.starts_with('('))
-    }
+/// Whether a child belongs to a group rather than follows it.
+fn is_below(child: &NodeStatus, group: &NodeStatus) -> bool {
+    child.name.strip_prefix(&group.name).is_some_and(|rest| rest.starts_with('('))
 }
 
 /// Names with numbers in the order of the numbers.
@@ -162,7 +167,8 @@ mod tests {
         ];
         let nodes: serde_json::Map<_, _> =
             nodes.into_iter().map(|node| (node["id"].as_str().expect("an id").to_owned(), node)).collect();
-        let status: WorkflowStatus = serde_json::from_value(json!({"phase": "Succeeded", "nodes": nodes})).expect("a status");
+        let status: WorkflowStatus =
+            serde_json::from_value(json!({"phase": "Succeeded", "nodes": nodes})).expect("a status");
         let tree = Tree { name: "wf", status: &status, now: Moment::default() };
         let steps: Vec<String> = tree.rows().into_iter().map(|row| row[0].clone()).collect();
         assert_eq!(steps, ["✔ wf", "├─✔ a", "│ ├─✔ a(0)", "│ └─✔ a(1)", "└─✔ b"]);

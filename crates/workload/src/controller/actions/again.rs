@@ -17,7 +17,8 @@ pub(super) fn retried(name: &str, status: &mut WorkflowStatus) -> Result<Vec<(St
         return Err(format!("workflow must be Failed/Error to retry, and {name} is {}", status.phase.word()));
     }
     let mut gone: BTreeSet<String> = BTreeSet::new();
-    let mut queue: Vec<String> = status.nodes.iter().filter(|node| goes(status, node)).map(|node| node.id.clone()).collect();
+    let mut queue: Vec<String> =
+        status.nodes.iter().filter(|node| goes(status, node)).map(|node| node.id.clone()).collect();
     while let Some(id) = queue.pop() {
         if gone.insert(id.clone())
             && let Some(node) = status.nodes.get(&id)

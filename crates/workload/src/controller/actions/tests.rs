@@ -13,7 +13,10 @@ fn node(name: &str, kind: &str, phase: &str, children: &[&str]) -> (String, Valu
     let id = crate::steps::names::node_id("wf", name);
     let children: Vec<String> = children.iter().map(|child| crate::steps::names::node_id("wf", child)).collect();
     let display = name.rsplit_once("].").map_or(name, |(_, last)| last);
-    (id.clone(), json!({"id": id, "name": name, "displayName": display, "type": kind, "phase": phase, "templateName": "t", "children": children}))
+    (
+        id.clone(),
+        json!({"id": id, "name": name, "displayName": display, "type": kind, "phase": phase, "templateName": "t", "children": children}),
+    )
 }
 
 fn now() -> Timestamp {
@@ -27,7 +30,8 @@ fn selector(text: &str) -> Selector {
 #[test]
 fn a_wait_is_resumed_stopped_and_set() {
     let (id, mut gate) = node("wf[0].gate", "Suspend", "Running", &[]);
-    gate["outputs"] = json!({"parameters": [{"name": "d", "globalName": "g", "valueFrom": {"supplied": {}, "default": "no"}}]});
+    gate["outputs"] =
+        json!({"parameters": [{"name": "d", "globalName": "g", "valueFrom": {"supplied": {}, "default": "no"}}]});
     let object = workflow(json!({id.clone(): gate}), "Running");
     let at = |edited: &Edited| edited.object["status"]["nodes"][&id].clone();
     let resume = Action::Resume { nodes: Selector::default(), message: "by me".to_owned() };
@@ -42,11 +46,17 @@ fn a_wait_is_resumed_stopped_and_set() {
         message: String::new(),
     };
     let changed = edited(object.clone(), &set, now()).expect("sets");
-    assert_eq!((at(&changed)["phase"].as_str(), at(&changed)["outputs"]["parameters"][0]["value"].as_str()), (Some("Running"), Some("yes")));
+    assert_eq!(
+        (at(&changed)["phase"].as_str(), at(&changed)["outputs"]["parameters"][0]["value"].as_str()),
+        (Some("Running"), Some("yes"))
+    );
     assert_eq!(changed.object["status"]["outputs"]["parameters"][0]["value"], "yes");
     let stop = Action::Stop { nodes: selector("displayName=gate"), message: "denied".to_owned() };
     let stopped = edited(object.clone(), &stop, now()).expect("stops");
-    assert_eq!((at(&stopped)["phase"].as_str(), at(&stopped)["finishedAt"].as_str()), (Some("Failed"), Some("2026-01-02T03:04:05Z")));
+    assert_eq!(
+        (at(&stopped)["phase"].as_str(), at(&stopped)["finishedAt"].as_str()),
+        (Some("Failed"), Some("2026-01-02T03:04:05Z"))
+    );
     let other = Action::Resume { nodes: selector("displayName=other"), message: String::new() };
     assert!(edited(object, &other, now()).is_err());
 }
@@ -70,8 +80,10 @@ fn a_retry_takes_back_what_failed_and_what_hung_on_it() {
     pods.sort_unstable();
     assert_eq!(removed, pods);
     let left = again.object["status"]["nodes"].as_object().expect("nodes");
-    let mut left: Vec<(&str, &str)> =
-        left.values().map(|node| (node["name"].as_str().expect("a name"), node["phase"].as_str().expect("a phase"))).collect();
+    let mut left: Vec<(&str, &str)> = left
+        .values()
+        .map(|node| (node["name"].as_str().expect("a name"), node["phase"].as_str().expect("a phase")))
+        .collect();
     left.sort_unstable();
     assert_eq!(left, [("wf", "Running"), ("wf.a", "Succeeded"), ("wf.b", "Running")]);
     assert_eq!(again.object["metadata"]["labels"]["workflows.argoproj.io/completed"], "false");
@@ -84,6 +96,9 @@ fn a_retry_takes_back_what_failed_and_what_hung_on_it() {
 fn a_new_workflow_does_the_same() {
     let new = resubmitted(&workflow(json!({}), "Failed"));
     assert_eq!(new["metadata"]["generateName"], "wf-");
-    assert_eq!(new["metadata"]["labels"], json!({"team": "a", "workflows.argoproj.io/resubmitted-from-workflow": "wf"}));
+    assert_eq!(
+        new["metadata"]["labels"],
+        json!({"team": "a", "workflows.argoproj.io/resubmitted-from-workflow": "wf"})
+    );
     assert_eq!((new["spec"].get("shutdown"), new.get("status")), (None, None));
 }

@@ -44,7 +44,8 @@ fn run(mut world: World, stores_every: usize, crash_at: Option<usize>, sweeps: b
         if look % stores_every == 0 || memory.phase.is_completed() {
             world.status = memory.clone();
             if sweeps {
-                let ended: Vec<String> = memory.nodes.iter().filter(|node| node.is_ended()).map(|node| node.id.clone()).collect();
+                let ended: Vec<String> =
+                    memory.nodes.iter().filter(|node| node.is_ended()).map(|node| node.id.clone()).collect();
                 world.pods.retain(|id, _| !ended.contains(id));
             }
         }

@@ -75,9 +75,7 @@ fn steps_pass_outputs_on() {
 
 #[test]
 fn a_failed_group_ends_the_steps_unless_they_continue() {
-    let steps = |on: Value| {
-        json!({"steps": [[{"name": "a", "template": "echo", "continueOn": on}, {"name": "b", "template": "echo"}], [{"name": "c", "template": "echo"}]]})
-    };
+    let steps = |on: Value| json!({"steps": [[{"name": "a", "template": "echo", "continueOn": on}, {"name": "b", "template": "echo"}], [{"name": "c", "template": "echo"}]]});
     let world = World::new(spec(steps(json!({})), json!([])), vec![("wf[0].a", exits(1))]).run();
     let id = world.node("wf[0].a").id.clone();
     world.is(Phase::Failed, &format!("child '{id}' failed"));
@@ -111,7 +109,9 @@ fn items_are_expanded_and_collected() {
             "wf[2].c Skipped Skipped (Skipped, empty params)",
         ],
     );
-    let args = world.started.iter().find(|start| start.node_name == "wf[1].b").expect("b").template["container"]["args"].clone();
+    let args =
+        world.started.iter().find(|start| start.node_name == "wf[1].b").expect("b").template["container"]["args"]
+            .clone();
     assert_eq!(args, json!(["[1,{\"z\":2},\"s\"] [\"1\",\"{\\\"z\\\":2}\",\"s\"]"]));
     assert_eq!(world.started[1].template["container"]["args"], json!(["{\"k\":\"v\"}"]));
 }
@@ -254,9 +254,7 @@ fn exit_handlers_and_hooks_run() {
 
 #[test]
 fn a_wait_ends_by_time_with_defaults_or_an_error() {
-    let wait = |from: Value| {
-        json!([{"name": "wait", "suspend": {"duration": "30"}, "outputs": {"parameters": [{"name": "d", "valueFrom": from}]}}])
-    };
+    let wait = |from: Value| json!([{"name": "wait", "suspend": {"duration": "30"}, "outputs": {"parameters": [{"name": "d", "valueFrom": from}]}}]);
     let main = json!({"steps": [[{"name": "gate", "template": "wait"}], [{"name": "go", "template": "echo", "when": "{{steps.gate.outputs.parameters.d}} == approve"}]]});
     let world = World::new(spec(main.clone(), wait(json!({"supplied": {}, "default": "deny"}))), vec![]).run();
     world.is(Phase::Succeeded, "");
@@ -288,7 +286,10 @@ fn no_more_run_at_once_than_may() {
     let items: Vec<Value> = (0..6).map(Value::from).collect();
     for (main, whole) in [
         (json!({"parallelism": 2, "steps": [[{"name": "a", "template": "echo", "withItems": items}]]}), Value::Null),
-        (json!({"parallelism": 2, "dag": {"tasks": [{"name": "a", "template": "echo", "withItems": items}]}}), Value::Null),
+        (
+            json!({"parallelism": 2, "dag": {"tasks": [{"name": "a", "template": "echo", "withItems": items}]}}),
+            Value::Null,
+        ),
         (json!({"steps": [[{"name": "a", "template": "echo", "withItems": items}]]}), json!(2)),
     ] {
         let mut spec = spec(main, json!([]));
@@ -301,7 +302,8 @@ fn no_more_run_at_once_than_may() {
             let operated = world.look(world.status.clone());
             world.status = operated.status;
             world.act(&operated.effects);
-            let active = world.status.nodes.iter().filter(|node| node.kind == crate::status::NodeType::Pod && !node.is_ended());
+            let active =
+                world.status.nodes.iter().filter(|node| node.kind == crate::status::NodeType::Pod && !node.is_ended());
             most = most.max(active.count());
             world.pass();
         }
@@ -318,7 +320,8 @@ fn a_deadline_and_a_shutdown_end_what_runs() {
     assert_eq!(world.node("wf[0].a").message, "Step exceeded its deadline");
     assert_eq!(world.node("wf[0].w").message, "Step exceeded its deadline");
     assert_eq!((world.status.phase, world.ended.len()), (Phase::Failed, 1));
-    let mut stopped = spec(main, json!([{"name": "wait", "suspend": {}}, {"name": "bye", "container": {"image": "i"}}]));
+    let mut stopped =
+        spec(main, json!([{"name": "wait", "suspend": {}}, {"name": "bye", "container": {"image": "i"}}]));
     stopped["onExit"] = json!("bye");
     for (strategy, exits) in [("Stop", true), ("Terminate", false)] {
         let mut world = World::new(stopped.clone(), vec![("wf[0].a", stays())]).run();
@@ -354,7 +357,11 @@ fn what_cannot_be_says_so() {
     assert!(world.status.nodes.iter().any(|node| node.message.starts_with("Maximum recursion depth exceeded")));
     let main = json!({"steps": [[{"name": "a", "template": "echo", "withParam": "no list"}]]});
     let world = World::new(spec(main, json!([])), vec![]).run();
-    assert!(world.node("wf[0]").message.starts_with("withParam value could not be parsed as a JSON list: no list"), "{:#?}", world.tree());
+    assert!(
+        world.node("wf[0]").message.starts_with("withParam value could not be parsed as a JSON list: no list"),
+        "{:#?}",
+        world.tree()
+    );
     let main = json!({"http": {"url": "http://x"}});
     let world = World::new(spec(main, json!([])), vec![]).run();
     world.is(Phase::Error, "error in entry template execution: templates of type HTTP are not supported");
@@ -382,7 +389,8 @@ fn parameters_come_from_settings() {
             "container": {"image": "i", "args": ["{{inputs.parameters.c}} {{workflow.parameters.g}} {{workflow.name}} {{pod.name}}"]}}),
         json!([]),
     );
-    spec["arguments"] = json!({"parameters": [{"name": "g", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "colour"}}}]});
+    spec["arguments"] =
+        json!({"parameters": [{"name": "g", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "colour"}}}]});
     let world = World::new(spec, vec![]).run();
     world.is(Phase::Succeeded, "");
     assert_eq!(world.started[0].template["container"]["args"], json!(["blue blue wf wf"]));

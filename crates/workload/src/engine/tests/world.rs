@@ -165,7 +165,11 @@ impl World {
     }
 
     pub(super) fn node(&self, name: &str) -> &NodeStatus {
-        self.status.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("no node {name} in {:#?}", self.tree()))
+        self.status
+            .nodes
+            .iter()
+            .find(|node| node.name == name)
+            .unwrap_or_else(|| panic!("no node {name} in {:#?}", self.tree()))
     }
 
     /// Nodes by name: type, phase, message, and what follows.
