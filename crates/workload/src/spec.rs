@@ -3,6 +3,7 @@
 //! Empty text means absent, as in Argo; what Argo tells apart by a pointer is an `Option`.
 
 mod artifact;
+pub mod depends;
 mod items;
 mod parse;
 mod scalar;

@@ -2,6 +2,7 @@
 
 mod edit;
 mod follow;
+mod lint;
 mod logs;
 mod submit;
 mod tree;
@@ -21,9 +22,10 @@ use crate::failure::Failure;
 use crate::kubernetes::connection::{Connection, Session, check_segment};
 use crate::output::{Structured, print, print_structured, tell};
 
-/// Workflows: submit, watch, resume, stop and retry them
+/// Workflows: check, submit, watch, resume, stop and retry them
 #[derive(Debug, Subcommand)]
 pub(crate) enum Workflow {
+    Lint(lint::Lint),
     Submit(submit::Submit),
     List(List),
     Get(Get),
@@ -100,6 +102,7 @@ const COLUMNS: [Column; 6] = [
 impl Workflow {
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self {
+            Self::Lint(command) => command.run().await,
             Self::Submit(command) => command.run().await,
             Self::List(command) => command.run().await,
             Self::Get(command) => command.run().await,

@@ -52,6 +52,17 @@ pub(crate) fn read_unnamed(sources: &[PathBuf]) -> Result<Vec<(String, Value)>, 
     Ok(objects)
 }
 
+/// The texts of files, of the manifests in directories, and of stdin for `-`, each with its name.
+pub(crate) fn texts(sources: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let mut texts = Vec::new();
+    for source in sources {
+        for file in files(source)? {
+            texts.push((file.display().to_string(), text(&file)?));
+        }
+    }
+    Ok(texts)
+}
+
 fn files(source: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !source.is_dir() {
         return Ok(vec![source.to_owned()]);
