@@ -1,6 +1,7 @@
 //! What one step of a workflow is on Kubernetes: its pod, what runs in it, what it leaves, and what that means.
 
 pub mod artifacts;
+pub mod inside;
 pub mod location;
 pub mod names;
 pub mod outcome;
