@@ -7,6 +7,7 @@ pub mod names;
 pub mod outcome;
 pub mod pod;
 pub mod request;
+pub mod runner;
 
 pub use outcome::{Outcome, Phase, TaskResult, outcome, recorded};
 pub use pod::pod;

@@ -65,12 +65,19 @@ impl Steps {
         definitions.create(&PostParams::default(), &definition).await.unwrap();
         let wait = await_condition(definitions, "workflowtaskresults.argoproj.io", conditions::is_crd_established());
         tokio::time::timeout(PATIENCE, wait).await.unwrap().unwrap();
-        let rule = json!({"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]});
+        let rule =
+            json!({"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]});
         let group = json!({"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"});
         let role = json!({"kind": "ClusterRole", "name": "steps", "apiGroup": "rbac.authorization.k8s.io"});
         let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         for (group_of, version, kind, plural, object) in [
-            ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", json!({"metadata": {"name": "steps"}, "rules": [rule]})),
+            (
+                "rbac.authorization.k8s.io",
+                "v1",
+                "ClusterRole",
+                "clusterroles",
+                json!({"metadata": {"name": "steps"}, "rules": [rule]}),
+            ),
             (
                 "rbac.authorization.k8s.io",
                 "v1",
@@ -78,7 +85,13 @@ impl Steps {
                 "clusterrolebindings",
                 json!({"metadata": {"name": "steps"}, "roleRef": role, "subjects": [group]}),
             ),
-            ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", json!({"metadata": {"name": CLAIM}, "spec": claim})),
+            (
+                "",
+                "v1",
+                "PersistentVolumeClaim",
+                "persistentvolumeclaims",
+                json!({"metadata": {"name": CLAIM}, "spec": claim}),
+            ),
         ] {
             let kind = GroupVersionKind::gvk(group_of, version, kind);
             let resource = ApiResource::from_gvk_with_plural(&kind, plural);
@@ -166,7 +179,8 @@ async fn what_a_step_leaves_is_recorded_and_reaches_the_next() {
     assert_eq!((failed.phase, failed.message.as_str()), (Phase::Failed, "main: Error (exit code 3)"));
     assert_eq!(failed.exit_code, Some(3));
 
-    let lacking = json!({"name": "l", "container": shell("true"), "outputs": {"artifacts": [{"name": "a", "path": "/none"}]}});
+    let lacking =
+        json!({"name": "l", "container": shell("true"), "outputs": {"artifacts": [{"name": "a", "path": "/none"}]}});
     let lacking = steps.run("lacks", &lacking).await;
     assert_eq!(lacking.phase, Phase::Error, "{lacking:?}");
     assert!(lacking.message.starts_with("wait: Error (exit code 1): open "), "{}", lacking.message);
