@@ -204,6 +204,7 @@ async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start:
         settings: &shared.options.settings,
     };
     let wanted = steps::pod(&request).map_err(|refusal| Refused { message: refusal.0, is_transient: false })?;
+    claim_artifacts(shared, &identity.namespace, &wanted.pod).await.map_err(|error| refused(&error))?;
     if let Some(config) = &wanted.config {
         let api: Api<ConfigMap> = Api::namespaced(shared.client.clone(), &identity.namespace);
         match api.create(&PostParams::default(), config).await {
@@ -237,6 +238,26 @@ fn refused(error: &kube::Error) -> Refused {
         }
         other => Refused { message: other.to_string(), is_transient: true },
     }
+}
+
+/// A pod that keeps artifacts in the claim for them needs it in its namespace.
+async fn claim_artifacts(shared: &Shared, namespace: &str, pod: &Pod) -> Result<(), kube::Error> {
+    let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let uses = volumes.into_iter().any(|volume| {
+        volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim)
+    });
+    if !uses || shared.claimed.lock().contains(namespace) {
+        return Ok(());
+    }
+    let object = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    make_claim(shared, &(namespace.to_owned(), String::new()), &object).await?;
+    shared.claimed.lock().insert(namespace.to_owned());
+    Ok(())
 }
 
 async fn make_claim(shared: &Shared, key: &Key, claim: &Value) -> Result<(), kube::Error> {
