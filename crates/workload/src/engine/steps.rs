@@ -107,8 +107,7 @@ impl Operation<'_> {
     }
 
     fn run_group(&mut self, group: &str, steps: &[Step], around: &Around<'_>, values: &mut Values) -> Result<(), Halt> {
-        let id = self.id(group);
-        if self.node(group).is_some_and(NodeStatus::is_fulfilled) && self.are_children_fulfilled(&id) {
+        if self.is_group_fulfilled(group) {
             return Ok(());
         }
         let all = self.unfold(group, steps, around, values)?;
