@@ -244,9 +244,9 @@ fn refused(error: &kube::Error) -> Refused {
 async fn claim_artifacts(shared: &Shared, namespace: &str, pod: &Pod) -> Result<(), kube::Error> {
     let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let uses = volumes.into_iter().any(|volume| {
-        volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim)
-    });
+    let uses = volumes
+        .into_iter()
+        .any(|volume| volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim));
     if !uses || shared.claimed.lock().contains(namespace) {
         return Ok(());
     }
