@@ -97,6 +97,10 @@ async fn ended(told: &Told, places: &Places) -> Result<Option<i32>> {
     }
 }
 
+#[expect(
+    deprecated,
+    reason = "it is unsound for descriptors that are not owned; this one is, and the other way is unsafe"
+)]
 fn watcher(directory: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
     let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&fd, directory, WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE)?;

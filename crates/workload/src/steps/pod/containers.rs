@@ -168,11 +168,11 @@ pub(super) fn wrap(request: &PodRequest<'_>, kind: Kind, spec: &mut Value) -> Re
                 let index = if group == "containers" { index.to_string() } else { format!("init-{index}") };
                 push(one, "volumeMounts", json!({"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": index}));
             } else {
-                if let Some(other) = request.settings.replace.get(text(one, "image")) {
-                    one["image"] = json!(other);
-                }
                 if group == "containers" {
                     command(request, one)?;
+                }
+                if let Some(other) = request.settings.replace.get(text(one, "image")) {
+                    one["image"] = json!(other);
                 }
             }
             push(one, "volumeMounts", json!({"name": "var-run-argo", "mountPath": RUN}));
