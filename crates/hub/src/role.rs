@@ -14,7 +14,7 @@ use std::time::Duration;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
-use thane_link::{Command, Driver, Figures, Live, Objects, Observed, Snapshot, Source, collection, follow};
+use thane_link::{Command, Driver, Figures, Objects, Observed, Passage, Passing, Snapshot, Source, collection, follow};
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::Listener;
 use thane_runtime::tls::ServerTls;
@@ -65,8 +65,10 @@ pub struct Parts {
     pub gate: Arc<Gate>,
     /// Time.
     pub clock: SharedClock,
-    /// Live access: what agents answer on the event stream, and their logs and terminals.
-    pub live: Arc<dyn Live>,
+    /// Who takes what agents say beside the objects: answers of live access.
+    pub passing: Arc<dyn Passing>,
+    /// Where the lines to agents are found, by their names.
+    pub passage: Passage,
     /// Logs and terminals.
     pub streams: Arc<dyn transport::Live>,
     /// What else agents may call on this listener.
@@ -133,7 +135,8 @@ const STREAMS_MAX: usize = 256;
 struct Running {
     config: Config,
     clock: SharedClock,
-    live: Arc<dyn Live>,
+    passing: Arc<dyn Passing>,
+    passage: Passage,
     salt: String,
     principal_uid: String,
     figures: Figures,
@@ -187,7 +190,8 @@ pub async fn start(
         requests: requests::Requests::default(),
         records: record::Records::start(parts.client, Arc::clone(&parts.clock), &tasks.child("records"), registry),
         clock: parts.clock,
-        live: parts.live,
+        passing: parts.passing,
+        passage: parts.passage,
         salt: parts.salt,
         principal_uid,
         figures,
@@ -294,7 +298,9 @@ impl Running {
             namespace_labels: self.config.namespace_labels.clone(),
             clock: Arc::clone(&self.clock),
             metrics: self.figures.of(agent),
-            live: Arc::clone(&self.live),
+            peer: agent.to_owned(),
+            passing: Arc::clone(&self.passing),
+            passage: self.passage.clone(),
         }
     }
 

@@ -61,7 +61,9 @@ async fn start(
         client,
         dialer,
         clock: Arc::clone(&ground.clock),
-        live: Arc::new(thane_link::NoLive),
+        passing: Arc::new(thane_link::Takers::default()),
+        passage: thane_link::Passage::default(),
+        calls: tokio::sync::watch::Sender::new(None),
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("agent");

@@ -16,7 +16,7 @@ use thane_apiserver::embedded::Embedded;
 use thane_hub::gate::{self, Gate, Method, Tokens};
 use thane_hub::registration::Registration;
 use thane_hub::transport::Guests;
-use thane_link::NoLive;
+use thane_link::{Passage, Takers};
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
 use thane_runtime::{SharedClock, Tasks};
@@ -135,7 +135,8 @@ async fn start_hub(
         tls: Some(tls),
         gate: Arc::new(Gate::new(rules, tokens, Arc::clone(place.clock))),
         clock: Arc::clone(place.clock),
-        live: Arc::new(NoLive),
+        passing: Arc::new(Takers::default()),
+        passage: Passage::default(),
         streams: Arc::new(thane_hub::transport::NoLive),
         guests: Some(guests),
         salt: uuid::Uuid::new_v4().to_string(),
@@ -167,7 +168,9 @@ fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, diale
         client,
         dialer,
         clock: Arc::clone(place.clock),
-        live: Arc::new(NoLive),
+        passing: Arc::new(Takers::default()),
+        passage: Passage::default(),
+        calls: tokio::sync::watch::Sender::new(None),
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let tasks = place.tasks.child(format!("fleet-{agent}"));
