@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thane_api::event::{Event, SENT_AT, Target};
 use thane_runtime::{SharedClock, Tasks};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::metrics::LinkMetrics;
@@ -84,12 +84,25 @@ impl Line {
 #[derive(Debug, Clone, Default)]
 pub struct Passage {
     lines: Arc<Mutex<BTreeMap<String, Line>>>,
+    opened: Arc<Notify>,
 }
 
 impl Passage {
     /// The line to that peer, if it is connected.
     pub fn line(&self, peer: &str) -> Option<Line> {
         self.lines.lock().get(peer).cloned()
+    }
+
+    /// Waits until that peer is connected.
+    pub async fn connected(&self, peer: &str) -> Line {
+        loop {
+            // Asked for first: one that opens between the two is not missed.
+            let opened = self.opened.notified();
+            if let Some(line) = self.line(peer) {
+                return line;
+            }
+            opened.await;
+        }
     }
 
     /// Puts an event on the stream of that peer, if there is room now.
@@ -102,6 +115,7 @@ impl Passage {
         let (events, waiting) = mpsc::channel(WAITING_MAX);
         let line = Line { events, close: stream.close.clone() };
         self.lines.lock().insert(peer.to_owned(), line.clone());
+        self.opened.notify_waiters();
         let (passage, peer, stop) = (self.clone(), peer.to_owned(), tasks.token());
         tasks.spawn("passing", async move {
             tokio::select! {
