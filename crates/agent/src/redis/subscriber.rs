@@ -1,5 +1,6 @@
 //! Listens to all channels on one connection, and tells the hub of their messages.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thane_api::redis::{Ask, Said};
@@ -25,11 +26,23 @@ pub(super) struct Subscriber {
     back: Back,
     clock: SharedClock,
     all: Subscriptions,
+    /// Channels the server has confirmed on this connection.
+    confirmed: BTreeSet<String>,
+    /// Who waits for a channel to be confirmed: the channel here, the peer, the request and its connection.
+    waiting: Vec<(String, String, String, String)>,
 }
 
 impl Subscriber {
     pub(super) fn new(server: Server, network: SharedNetwork, back: Back, clock: SharedClock) -> Self {
-        Self { server, network, back, clock, all: Subscriptions::default() }
+        Self {
+            server,
+            network,
+            back,
+            clock,
+            all: Subscriptions::default(),
+            confirmed: BTreeSet::new(),
+            waiting: Vec::new(),
+        }
     }
 
     pub(super) async fn run(mut self, mut asked: mpsc::Receiver<Asked>, stop: CancellationToken) {
@@ -38,7 +51,10 @@ impl Subscriber {
             loop {
                 let Some(first) = self.idle(&mut asked).await else { return };
                 let started = self.clock.monotonic();
-                let Some(error) = self.listen(first, &mut asked).await else { continue };
+                let ended = self.listen(first, &mut asked).await;
+                // They are told once somebody listens again; until then there is nothing to be told.
+                self.confirm_all().await;
+                let Some(error) = ended else { continue };
                 if self.clock.monotonic().saturating_sub(started) > AGAIN_MAX {
                     again = AGAIN_FIRST;
                 }
@@ -89,9 +105,7 @@ impl Subscriber {
                 },
                 said = client.next() => match said {
                     Ok(said) => {
-                        if let Some(channel) = message(&said) {
-                            self.tell(self.all.of(channel).to_vec()).await;
-                        }
+                        self.heard(&said).await;
                         Ok(())
                     }
                     Err(error) => Err(error),
@@ -107,7 +121,8 @@ impl Subscriber {
         }
     }
 
-    async fn open(&self) -> Result<Client, Error> {
+    async fn open(&mut self) -> Result<Client, Error> {
+        self.confirmed.clear();
         let mut client = self.server.open(&self.network).await?;
         for channel in self.all.channels() {
             client.send(&["SUBSCRIBE", channel]).await?;
@@ -118,10 +133,36 @@ impl Subscriber {
     /// Ends what is over, and sees whether the server is still there.
     async fn look(&mut self, client: &mut Client) -> Result<(), Error> {
         for channel in self.all.expire(self.clock.monotonic()) {
+            self.confirmed.remove(&channel);
             client.send(&["UNSUBSCRIBE", &channel]).await?;
         }
         self.count();
         client.send(&["PING"]).await
+    }
+
+    async fn heard(&mut self, said: &Value) {
+        match spoken(said) {
+            Some((b"message", channel, true)) => self.tell(self.all.of(channel).to_vec()).await,
+            Some((b"subscribe", channel, _)) => {
+                self.confirmed.insert(channel.to_owned());
+                let (confirmed, waiting) =
+                    std::mem::take(&mut self.waiting).into_iter().partition(|(name, ..)| name == channel);
+                self.waiting = waiting;
+                self.confirm(confirmed).await;
+            }
+            _ => {}
+        }
+    }
+
+    async fn confirm_all(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.confirm(waiting).await;
+    }
+
+    async fn confirm(&self, confirmed: Vec<(String, String, String, String)>) {
+        for (_, peer, request, connection) in confirmed {
+            self.back.say(&peer, &request, &connection, Said::Subscribed).await;
+        }
     }
 
     /// Takes a question; the channel that nobody listened to before.
@@ -136,7 +177,12 @@ impl Subscriber {
                     channel,
                 };
                 match self.all.add(now, &name, subscription) {
-                    Ok(is_new) => (Said::Subscribed, is_new.then_some(name)),
+                    Ok(is_new) if !self.confirmed.contains(&name) => {
+                        self.count();
+                        self.waiting.push((name.clone(), peer, request.id, request.connection));
+                        return is_new.then_some(name);
+                    }
+                    Ok(_) => (Said::Subscribed, None),
                     Err(Full) => (Said::Refused("too many subscriptions".to_owned()), None),
                 }
             }
@@ -161,15 +207,10 @@ impl Subscriber {
     }
 }
 
-/// The channel of a message; those of Argo CD say nothing but that something has changed.
-fn message(said: &Value) -> Option<&str> {
+/// What was said about a channel, and whether without content, as Argo CD's messages are.
+fn spoken(said: &Value) -> Option<(&[u8], &str, bool)> {
     let Value::List(parts) = said else { return None };
-    match &parts[..] {
-        [Value::Bytes(kind), Value::Bytes(channel), Value::Bytes(content)]
-            if &kind[..] == b"message" && content.is_empty() =>
-        {
-            std::str::from_utf8(channel).ok()
-        }
-        _ => None,
-    }
+    let [Value::Bytes(kind), Value::Bytes(channel), content] = &parts[..] else { return None };
+    let is_empty = matches!(content, Value::Bytes(content) if content.is_empty());
+    Some((kind, std::str::from_utf8(channel).ok()?, is_empty))
 }
