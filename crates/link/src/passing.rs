@@ -90,7 +90,8 @@ pub struct Passage {
 impl Passage {
     /// The line to that peer, if it is connected.
     pub fn line(&self, peer: &str) -> Option<Line> {
-        self.lines.lock().get(peer).cloned()
+        // One that has ended is about to be taken away.
+        self.lines.lock().get(peer).filter(|line| !line.close.is_cancelled()).cloned()
     }
 
     /// Waits until that peer is connected.
@@ -108,6 +109,14 @@ impl Passage {
     /// Puts an event on the stream of that peer, if there is room now.
     pub fn send(&self, peer: &str, event: Event) -> Result<(), Unsent> {
         self.line(peer).ok_or(Unsent::Absent)?.send(event)
+    }
+
+    /// Gives what is sent to a peer to whoever calls this, until the token is cancelled: for peers no engine serves.
+    pub fn attach(&self, peer: &str, close: CancellationToken) -> mpsc::Receiver<Event> {
+        let (events, waiting) = mpsc::channel(WAITING_MAX);
+        self.lines.lock().insert(peer.to_owned(), Line { events, close });
+        self.opened.notify_waiters();
+        waiting
     }
 
     /// A peer's stream is open: whatever is given to its line goes there until it ends.

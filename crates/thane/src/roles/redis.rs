@@ -120,7 +120,7 @@ pub(super) async fn prepare(
     };
     let listener = if redis.proxy {
         let tls = listener_tls(redis, namespace, client, &tasks).await?;
-        let listener = bind(&ground.network, redis.listen, "THANE_HUB_REDIS_LISTEN").await?;
+        let listener = bind(&ground.network, redis.listen, "--redis-proxy-address").await?;
         tracing::info!(address = %listener.local_addr(), redis = %upstream, "the Redis proxy listens");
         Some((listener, tls))
     } else {

@@ -229,6 +229,7 @@ impl Table for Hub {
             Text("hub.redis.server.address"),
         ),
         Word::new("redis-password", "", "", Read(values::password)),
+        Word::new("redis-proxy-address", "", "Where the Redis proxy listens", Text("hub.redis.listen")),
         Word::new(
             "redis-creds-dir-path",
             "REDIS_CREDS_DIR_PATH",
