@@ -164,6 +164,29 @@ impl Passing for Answers {
     }
 }
 
+/// Answers for an agent that has no Redis.
+pub struct Without {
+    back: Back,
+}
+
+impl Without {
+    /// Answers on the line found there.
+    pub fn new(passage: Passage) -> Arc<Self> {
+        Arc::new(Self { back: Back { passage, metrics: Metrics::default() } })
+    }
+}
+
+impl Passing for Without {
+    fn received(&self, peer: &str, event: Event) {
+        if event.kind == Type::RedisRequest
+            && let Ok(request) = Request::read(&event.data)
+        {
+            let said = refusal(&request.ask, "this agent has no Redis");
+            self.back.say_now(peer, &request, said);
+        }
+    }
+}
+
 fn refusal(ask: &Ask, why: &str) -> Said {
     match ask {
         Ask::Get(_) => Said::Failed(why.to_owned()),

@@ -50,7 +50,11 @@ impl Info {
         let mut repeat = tokio::time::interval(REPEAT);
         loop {
             changes.mark_unchanged();
-            let wait = match self.write(&mut client, &mut written, started).await {
+            let outcome = tokio::select! {
+                () = stop.cancelled() => return,
+                outcome = self.write(&mut client, &mut written, started) => outcome,
+            };
+            let wait = match outcome {
                 Ok(()) => {
                     has_failed = false;
                     None

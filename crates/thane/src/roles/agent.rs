@@ -96,7 +96,8 @@ async fn redis(
 ) -> Result<Takers, Failure> {
     let tasks = ground.tasks.child("redis");
     let Some(server) = super::redis::server(&agent.redis, namespace, client, &tasks).await? else {
-        return Ok(Takers::default());
+        let without = thane_agent::redis::Without::new(passage.clone());
+        return Ok(Takers::default().with(Target::Redis, without));
     };
     let parts = thane_agent::redis::Parts {
         server,

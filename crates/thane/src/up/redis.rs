@@ -67,7 +67,10 @@ pub(super) fn answers(
     passage: &Passage,
     registry: &mut Registry,
 ) -> Result<Takers, Failure> {
-    let Some(redis) = redis else { return Ok(Takers::default()) };
+    let Some(redis) = redis else {
+        let without = thane_agent::redis::Without::new(passage.clone());
+        return Ok(Takers::default().with(Target::Redis, without));
+    };
     let parts = thane_agent::redis::Parts {
         server: server(redis)?,
         network: Arc::clone(place.network),
