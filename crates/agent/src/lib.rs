@@ -1,4 +1,5 @@
 //! The agent: its connection to the hub, and its own cluster kept in step.
 
 pub mod connection;
+pub mod redis;
 pub mod role;

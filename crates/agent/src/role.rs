@@ -6,7 +6,10 @@ use std::time::Duration;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use thane_link::{Command, Driver, Figures, Live, Objects, Observed, Snapshot, Source, Stream, collection, follow};
+use thane_api::redis::SHARDS;
+use thane_link::{
+    Command, Driver, Figures, Objects, Observed, Passage, Passing, Snapshot, Source, Stream, collection, follow,
+};
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::agent::{Agent, AgentLink};
 use thane_sync::link::{self, Peer};
@@ -14,10 +17,10 @@ use thane_sync::mapping::{AgentSide, Placement};
 use thane_sync::object::{Key, Kind, SECRET_TYPE};
 use thane_sync::resync::{DIGEST, PONG};
 use thane_sync::store::{Seen, version};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{self, Dialer, Opened};
+use crate::connection::{self, Calls, Dialer, Opened};
 
 /// What an agent is told.
 #[derive(Debug, Clone)]
@@ -44,8 +47,12 @@ pub struct Parts {
     pub dialer: Dialer,
     /// Time.
     pub clock: SharedClock,
-    /// Live access.
-    pub live: Arc<dyn Live>,
+    /// Who takes what the hub asks for beside the objects: live access.
+    pub passing: Arc<dyn Passing>,
+    /// Where the line to the hub is found, by the name [`HUB`].
+    pub passage: Passage,
+    /// Where the way to make further calls is found while the hub is there.
+    pub calls: watch::Sender<Option<Calls>>,
     /// A random text of this process.
     pub salt: String,
 }
@@ -67,8 +74,11 @@ impl Handle {
 
 /// What an agent can do beyond upstream's protocol.
 pub fn capabilities() -> std::collections::BTreeSet<String> {
-    [DIGEST, PONG].map(str::to_owned).into()
+    [DIGEST, PONG, SHARDS].map(str::to_owned).into()
 }
+
+/// What the hub is called as a peer.
+pub const HUB: &str = "hub";
 
 /// What waits for the connection's loop before the watches wait.
 const COMMANDS_MAX: usize = 1_024;
@@ -84,8 +94,10 @@ pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tas
         objects: Objects::new(parts.client.clone(), "thane-agent", config.writes_max, config.write_timeout),
         namespace_labels: json!({}),
         clock: parts.clock,
-        metrics: figures.of("hub"),
-        live: parts.live,
+        metrics: figures.of(HUB),
+        peer: HUB.to_owned(),
+        passing: parts.passing,
+        passage: parts.passage,
     };
     let links = tasks.child("link");
     links.spawn_essential("loop", driver.run(received, links.clone()));
@@ -104,7 +116,7 @@ pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tas
     };
     let feeds = tasks.child("feeds");
     feeds.spawn_essential("watched", feed(incoming, commands.clone(), dial, feeds.token()));
-    connections.spawn_essential("opened", open(opened, commands.clone(), connections.token()));
+    connections.spawn_essential("opened", open(opened, commands.clone(), parts.calls, connections.token()));
     Handle { commands }
 }
 
@@ -171,7 +183,12 @@ async fn feed(
 }
 
 /// Gives open streams to the loop.
-async fn open(mut opened: mpsc::Receiver<Opened>, commands: mpsc::Sender<Command<Agent>>, stop: CancellationToken) {
+async fn open(
+    mut opened: mpsc::Receiver<Opened>,
+    commands: mpsc::Sender<Command<Agent>>,
+    told: watch::Sender<Option<Calls>>,
+    stop: CancellationToken,
+) {
     loop {
         let new = tokio::select! {
             () = stop.cancelled() => return,
@@ -180,7 +197,8 @@ async fn open(mut opened: mpsc::Receiver<Opened>, commands: mpsc::Sender<Command
                 None => return,
             },
         };
-        let Opened { agent, hub_namespace, capabilities, outgoing, incoming, close, .. } = new;
+        let Opened { agent, hub_namespace, capabilities, outgoing, incoming, close, calls, .. } = new;
+        told.send_replace(Some(calls));
         let tell = Box::new(move |link: &mut AgentLink, now| {
             link.hub_connected(now, agent, hub_namespace, Peer { capabilities });
         });

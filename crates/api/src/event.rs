@@ -170,6 +170,22 @@ pub const DIGEST: &str = "digest";
 pub const PONG: &str = "pong";
 
 impl Event {
+    /// A request of live access; its id is both the resource's and the event's.
+    #[must_use]
+    pub fn request(target: Target, kind: Type, id: &str, data: Bytes) -> Self {
+        Self::passing(target, kind, id.to_owned(), id.to_owned(), data)
+    }
+
+    /// An answer of live access, with an id of its own, to the request of that id.
+    #[must_use]
+    pub fn answer(target: Target, kind: Type, id: String, request: &str, data: Bytes) -> Self {
+        Self::passing(target, kind, id, request.to_owned(), data)
+    }
+
+    fn passing(target: Target, kind: Type, resource_id: String, event_id: String, data: Bytes) -> Self {
+        Self { target, kind, resource_id, event_id, subject: None, data, extensions: BTreeMap::new() }
+    }
+
     /// The acknowledgement of this event: the same identity and attributes, no data.
     #[must_use]
     pub fn acknowledgement(&self) -> Self {

@@ -1,6 +1,9 @@
 //! The hub: whom it lets in, what it sends them, what it takes from them.
 
 pub mod gate;
+pub mod proxy;
+pub mod redis;
 pub mod registration;
 pub mod role;
+pub mod roster;
 pub mod transport;

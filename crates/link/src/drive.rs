@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::LinkMetrics;
 use crate::objects::Objects;
+use crate::passing::{Outlet, Passage, Passing};
 use crate::rights::explain;
 
 /// Commands, outcomes and events taken in before anything is sent; more would delay what is due.
@@ -67,22 +68,6 @@ pub struct Snapshot {
     pub troubles: Vec<(String, String)>,
 }
 
-/// Where events about live access go.
-pub trait Live: Send + Sync {
-    /// Takes such an event from the peer; answers, if any, are sent through `reply`.
-    fn deliver(&self, event: Event, reply: &mpsc::Sender<Event>);
-}
-
-/// Nobody serves live access here.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoLive;
-
-impl Live for NoLive {
-    fn deliver(&self, event: Event, _reply: &mpsc::Sender<Event>) {
-        tracing::debug!(target = ?event.target, "live access is not served here");
-    }
-}
-
 /// Runs one connection.
 pub struct Driver<S> {
     /// The protocol.
@@ -95,8 +80,12 @@ pub struct Driver<S> {
     pub clock: SharedClock,
     /// What is counted.
     pub metrics: Arc<LinkMetrics>,
-    /// Live access.
-    pub live: Arc<dyn Live>,
+    /// The other end's name, for those who take what passes by.
+    pub peer: String,
+    /// Who takes what passes by.
+    pub passing: Arc<dyn Passing>,
+    /// Where others find the line to this peer.
+    pub passage: Passage,
 }
 
 type Writes = FuturesUnordered<BoxFuture<'static, (Ticket, Outcome)>>;
@@ -107,7 +96,7 @@ impl<S: Side + Send + 'static> Driver<S> {
         let mut stream: Option<Stream> = None;
         let mut writes = Writes::new();
         loop {
-            self.carry_out(&writes, stream.as_ref(), &tasks);
+            self.carry_out(&writes, &tasks);
             let is_blocked = self.send(stream.as_ref());
             let now = self.now();
             let wake = self.link.next_wake(now).map(|at| at.saturating_sub(now.monotonic));
@@ -116,7 +105,7 @@ impl<S: Side + Send + 'static> Driver<S> {
                 () = tasks.cancelled() => break,
                 command = commands.recv() => {
                     let Some(command) = command else { break };
-                    self.obey(command, &mut stream);
+                    self.obey(command, &mut stream, &tasks);
                 }
                 Some((ticket, outcome)) = writes.next(), if !writes.is_empty() => {
                     let now = self.now();
@@ -132,7 +121,7 @@ impl<S: Side + Send + 'static> Driver<S> {
                     self.link.tick(now);
                 }
             }
-            self.take_more(&mut commands, &mut writes, &mut stream);
+            self.take_more(&mut commands, &mut writes, &mut stream, &tasks);
         }
         if let Some(stream) = stream {
             stream.close.cancel();
@@ -145,10 +134,11 @@ impl<S: Side + Send + 'static> Driver<S> {
         commands: &mut mpsc::Receiver<Command<S>>,
         writes: &mut Writes,
         stream: &mut Option<Stream>,
+        tasks: &Tasks,
     ) {
         for _ in 0..BATCH {
             let Ok(command) = commands.try_recv() else { break };
-            self.obey(command, stream);
+            self.obey(command, stream, tasks);
         }
         for _ in 0..BATCH {
             let Some(Some((ticket, outcome))) = writes.next().now_or_never() else { break };
@@ -166,7 +156,7 @@ impl<S: Side + Send + 'static> Driver<S> {
         Now { monotonic: self.clock.monotonic(), wall: self.clock.now() }
     }
 
-    fn obey(&mut self, command: Command<S>, stream: &mut Option<Stream>) {
+    fn obey(&mut self, command: Command<S>, stream: &mut Option<Stream>, tasks: &Tasks) {
         let now = self.now();
         match command {
             Command::Initial(objects) => {
@@ -178,6 +168,7 @@ impl<S: Side + Send + 'static> Driver<S> {
             Command::Change(change) => change(&mut self.link, now),
             Command::Opened(new, tell) => {
                 self.closed(stream);
+                self.passage.opened(&self.peer, self.outlet(&new), tasks);
                 *stream = Some(new);
                 tell(&mut self.link, now);
             }
@@ -185,6 +176,15 @@ impl<S: Side + Send + 'static> Driver<S> {
                 // Whoever asked may have gone.
                 let _ = answer.send(self.snapshot(now));
             }
+        }
+    }
+
+    fn outlet(&self, stream: &Stream) -> Outlet {
+        Outlet {
+            outgoing: stream.outgoing.clone(),
+            close: stream.close.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
         }
     }
 
@@ -241,7 +241,7 @@ impl<S: Side + Send + 'static> Driver<S> {
         stream.outgoing.capacity() == 0
     }
 
-    fn carry_out(&mut self, writes: &Writes, stream: Option<&Stream>, tasks: &Tasks) {
+    fn carry_out(&mut self, writes: &Writes, tasks: &Tasks) {
         for effect in self.link.effects() {
             match effect {
                 Effect::Write(ticket, key, write) => {
@@ -271,11 +271,7 @@ impl<S: Side + Send + 'static> Driver<S> {
                         outcome.map(move |outcome| (ticket, outcome.unwrap_or_else(|_| Outcome::lost()))).boxed(),
                     );
                 }
-                Effect::Deliver(event) => {
-                    if let Some(stream) = stream {
-                        self.live.deliver(event, &stream.outgoing);
-                    }
-                }
+                Effect::Pass(event) => self.passing.received(&self.peer, event),
                 Effect::Note(note) => self.metrics.note(&note, self.clock.now()),
             }
         }

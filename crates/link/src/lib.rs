@@ -3,11 +3,13 @@
 mod drive;
 mod metrics;
 mod objects;
+mod passing;
 mod rights;
 mod watch;
 
-pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream, Tell};
+pub use drive::{Command, Driver, Snapshot, Stream, Tell};
 pub use metrics::{Figures, LinkMetrics, Role};
 pub use objects::{Objects, collection, slim};
+pub use passing::{Line, Passage, Passing, Takers, Unsent};
 pub use rights::explain;
 pub use watch::{Observed, Source, follow};

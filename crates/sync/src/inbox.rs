@@ -162,6 +162,23 @@ impl Inbox {
         Verdict::Waits { superseded: None }
     }
 
+    /// Takes an event that is handed on at once: whether it is new, and the acknowledgement to send.
+    pub fn pass(&mut self, now: Now, event: &Event) -> (bool, Option<Event>) {
+        let identity = Identity::of(event);
+        let is_new = match self.seen.progress(&identity) {
+            Some(Progress::Acknowledged(at)) if now.monotonic.saturating_sub(at) < self.options.reack_after => {
+                return (false, None);
+            }
+            Some(_) => false,
+            None => {
+                self.seen.open(identity.clone());
+                true
+            }
+        };
+        self.seen.set(&identity, Progress::Acknowledged(now.monotonic));
+        (is_new, Some(event.acknowledgement()))
+    }
+
     /// The event that a lane was at work on is finished; without `ack` its sender is to repeat it.
     ///
     /// # Panics

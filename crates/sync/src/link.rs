@@ -73,8 +73,8 @@ impl Peer {
 pub enum Effect {
     /// A write to this side's API; its outcome comes back with the ticket.
     Write(Ticket, Key, Write),
-    /// An event for whoever serves live access.
-    Deliver(Event),
+    /// An event for whoever serves live access, as it came; it has been acknowledged.
+    Pass(Event),
     /// Something to count, and to log where it is worth a line.
     Note(Note),
 }
@@ -246,6 +246,7 @@ impl<S: Side> Link<S> {
         match &event.target {
             Target::Processed => self.acknowledged(now, &event),
             Target::Heartbeat => self.heartbeat(&event),
+            Target::Resource | Target::Redis | Target::ContainerLog | Target::Terminal => self.pass(now, event),
             _ => {
                 let (key, body) = match Kind::of_target(&event.target) {
                     Some(kind) => match self.read(kind, &event) {
@@ -312,6 +313,17 @@ impl<S: Side> Link<S> {
         }
     }
 
+    /// An event that is none of ours: it waits for nothing here, and nothing here waits for it.
+    fn pass(&mut self, now: Now, event: Event) {
+        let (is_new, ack) = self.core.inbox.pass(now, &event);
+        if let Some(ack) = ack {
+            self.core.outbox.push_untracked(ack);
+        }
+        if is_new {
+            self.core.effects.push(Effect::Pass(event));
+        }
+    }
+
     /// An event that is not about an object: done at once.
     fn handle(&mut self, now: Now, lane: &Lane, event: &Event) {
         self.handle_once(now, event);
@@ -322,10 +334,6 @@ impl<S: Side> Link<S> {
         let handled = match &event.target {
             Target::ResourceResync => self.side.compare(&mut self.core, now, event),
             Target::ClusterCacheInfo => self.cluster_info(event),
-            Target::Resource | Target::Redis | Target::ContainerLog | Target::Terminal => {
-                self.core.effects.push(Effect::Deliver(event.clone()));
-                Ok(())
-            }
             other => Err(Refusal::new(Reason::Invalid, format!("nothing is known about {}", other.as_str()))),
         };
         if let Err(refusal) = handled {

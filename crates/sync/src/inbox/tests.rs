@@ -198,3 +198,21 @@ fn memory_of_ids_is_bounded_and_forgetting_acknowledges_nothing_early() {
 fn done_without_work_is_a_mistake() {
     open(Options::default()).done(at(0), &lane("a"), true);
 }
+
+#[test]
+fn what_passes_is_new_once_and_waits_for_no_lane() {
+    let mut inbox = open(Options { concurrency: 1, ..Options::default() });
+    let busy = spec("a", "1");
+    assert_eq!(inbox.receive(at(0), lane("a"), busy.clone()), Verdict::Start(busy));
+    let request = event("b", "2", Type::Verb("GET".to_owned()));
+    let ack = Some(request.acknowledgement());
+    for (seconds, expected) in
+        [(0, (true, ack.clone())), (1, (false, None)), (2, (false, ack.clone())), (3, (false, None))]
+    {
+        assert_eq!(inbox.pass(at(seconds), &request), expected, "after {seconds} s");
+    }
+    assert_eq!((inbox.len(), inbox.at_work()), (0, 1));
+    inbox.closed();
+    inbox.opened();
+    assert_eq!(inbox.pass(at(4), &request), (true, ack), "ids of an earlier stream are forgotten");
+}

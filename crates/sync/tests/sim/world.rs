@@ -371,7 +371,7 @@ impl World {
                     let delay = self.write_delay();
                     self.at(delay, Happening::Write(end, epoch, ticket, key, Box::new(write)));
                 }
-                Effect::Deliver(_) => return Err("live access without anybody who asked".to_owned()),
+                Effect::Pass(_) => return Err("live access without anybody who asked".to_owned()),
                 Effect::Note(note) => self.note(end, &note),
             }
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use thane_agent::connection::{self, Dialer, State};
 use thane_api::event::Mode;
 use thane_hub::registration::Registration;
-use thane_link::NoLive;
+use thane_link::{Passage, Takers};
 use thane_runtime::pki::{Authority, Request};
 use thane_runtime::tls::{ClientOptions, ClientTls};
 use thane_runtime::{SystemClock, Tasks};
@@ -94,7 +94,9 @@ impl Crowd {
                 client: self.spoke.in_process(name),
                 dialer,
                 clock,
-                live: Arc::new(NoLive),
+                passing: Arc::new(Takers::default()),
+                passage: Passage::default(),
+                calls: tokio::sync::watch::Sender::new(None),
                 salt: name.clone(),
             };
             let tasks = self.tasks.child(name.clone());

@@ -15,7 +15,7 @@ use thane_apiserver::{ApiServer, Options, Parts};
 use thane_hub::gate::{self, Gate, Tokens};
 use thane_hub::registration::Registration;
 use thane_kv::{MemoryOptions, MemoryStore, Store};
-use thane_link::NoLive;
+use thane_link::{Passage, Takers};
 use thane_runtime::net::SharedNetwork;
 use thane_runtime::pki::{Authority, Identity, Request};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
@@ -154,7 +154,8 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         tls: Some(ServerTls::from_pem(&fleet.secrets.hub, Some(&fleet.secrets.ca_pem), &options)?),
         gate: Arc::new(Gate::new(rules, Tokens::new(&fleet.secrets.token_key)?, Arc::clone(&clock))),
         clock,
-        live: Arc::new(NoLive),
+        passing: Arc::new(Takers::default()),
+        passage: Passage::default(),
         streams: Arc::new(thane_hub::transport::NoLive),
         guests: None,
         salt: format!("hub-{start}"),
@@ -204,7 +205,9 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
         client: client.clone(),
         dialer: Dialer::new(connection, Arc::new(Simulated), Some(tls), Arc::clone(&clock)),
         clock,
-        live: Arc::new(NoLive),
+        passing: Arc::new(Takers::default()),
+        passage: Passage::default(),
+        calls: tokio::sync::watch::Sender::new(None),
         salt: format!("{name}-{start}"),
     };
     thane_agent::role::start(&config, parts, &mut Registry::default(), &tasks);

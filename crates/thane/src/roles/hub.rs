@@ -6,9 +6,12 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::{Map, Value};
 use thane_api::code;
+use thane_api::event::Target;
 use thane_hub::gate::{Certificates, Gate, Method, Options, Tokens, generate_key};
+use thane_hub::redis::Desk;
 use thane_hub::role::{self, Config, Parts};
 use thane_hub::transport;
+use thane_link::{Passage, Takers};
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
 use thane_runtime::telemetry::LogLevels;
@@ -55,19 +58,27 @@ async fn start(
     let listener = bind(&ground.network, listen_address(&hub.listen_host, hub.listen_port)?, "--listen-port").await?;
     let address = listener.local_addr();
     let guests = super::discovery::registry(&hub.discovery, &mut ground).await?;
+    let redis = super::redis::prepare(&hub.redis, &namespace, &client, &ground).await?;
+    let passage = Passage::default();
+    let desk = Desk::new(passage.clone(), hub.redis.answer_timeout.0);
+    let takers = Takers::default().with(Target::Redis, desk.clone());
     let parts = Parts {
         client,
         listener,
         tls: Some(tls),
         gate,
         clock: Arc::clone(&ground.clock),
-        live: Arc::new(thane_link::NoLive),
+        passing: Arc::new(takers),
+        passage,
         streams: Arc::new(transport::NoLive),
         guests,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("hub");
     let mut handle = role::start(config, parts, &mut ground.registry, &role).await?;
+    if let Some(redis) = redis {
+        redis.start(handle.roster(), desk, &mut ground);
+    }
     let ready = ground.readiness.condition("agents can call");
     ground.serve(settings, levels);
     role.spawn("readiness", async move {

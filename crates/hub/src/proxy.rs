@@ -1,0 +1,5 @@
+//! Live access: the Kubernetes API of every agent's cluster, reached through the hub.
+
+pub mod reach;
+
+pub use reach::{Body, Caller, Reach, Source, Unreachable};
