@@ -50,6 +50,10 @@ test-node: image ## hub and agent in pods on a real node with real Argo CD, as r
 	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
 	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
 
+.PHONY: test-agents
+test-agents: ## the Python agents with a real PostgreSQL, Chromium, LiteLLM and S3; sets itself up
+	agents/test $(AGENTS)
+
 .PHONY: sim
 sim: ## the protocol, and fleet and discovery over a simulated network; SEEDS=10000 for more
 	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
@@ -87,3 +91,7 @@ coverage: ## line coverage in coverage/html; COVERAGE='--package thane-kv' for a
 image: build ## an OCI archive of the program, at target/thane-image.tar
 	$(CARGO) run --locked --package thane-testkit --example image -- target/release/thane target/thane-image.tar localhost/thane:$(VERSION)
 	@echo "target/thane-image.tar: localhost/thane:$(VERSION)"
+
+.PHONY: image-agents
+image-agents: ## an OCI archive of the Python agents, at target/agents-image.tar; needs Debian's mmdebstrap
+	agents/image target/agents-image.tar localhost/thane-agents:$(VERSION)

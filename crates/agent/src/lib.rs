@@ -2,4 +2,5 @@
 
 pub mod connection;
 pub mod live;
+pub mod redis;
 pub mod role;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use thane_api::redis::SHARDS;
 use thane_link::{
     Command, Driver, Figures, Objects, Observed, Passage, Passing, Snapshot, Source, Stream, collection, follow,
 };
@@ -73,7 +74,7 @@ impl Handle {
 
 /// What an agent can do beyond upstream's protocol.
 pub fn capabilities() -> std::collections::BTreeSet<String> {
-    [DIGEST, PONG].map(str::to_owned).into()
+    [DIGEST, PONG, SHARDS].map(str::to_owned).into()
 }
 
 /// What the hub is called as a peer.

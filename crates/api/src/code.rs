@@ -136,6 +136,10 @@ table! {
         "nothing is wrong with the command: try again in a new sandbox";
     STEP_FAILED = 1707, Failed, "the command in the sandbox failed",
         "look at what it said with `thane sandbox logs`";
+    POLICY_UNUSABLE = 1801, Failed, "a policy or its input cannot be used",
+        "correct what the message names; `thane policy explain` shows what a policy looks at";
+    WORKLOAD_ABSENT = 1802, Failed, "there is no such workload, or no gate of it that waits",
+        "look at `thane workload list`";
     USAGE = 1901, Usage, "the command line is not valid",
         "run the command with --help";
     BUG = 1999, Failed, "something happened that should not",

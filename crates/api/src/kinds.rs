@@ -77,6 +77,14 @@ const ARGO: &[Kind] = &[
         fields: &[],
     },
     Kind {
+        name: "WorkflowTaskResult",
+        plural: "workflowtaskresults",
+        short_names: &[],
+        namespaced: true,
+        columns: &[],
+        fields: &["outputs", "phase", "message", "progress"],
+    },
+    Kind {
         name: "CronWorkflow",
         plural: "cronworkflows",
         short_names: &["cwf", "cronwf"],
@@ -117,8 +125,11 @@ fn definition(group: &str, kind: &Kind) -> Value {
     let mut properties = json!({
         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
     });
-    for field in ["spec", "status"].iter().chain(kind.fields) {
-        properties[*field] = open.clone();
+    for field in ["spec", "status"] {
+        properties[field] = open.clone();
+    }
+    for field in kind.fields {
+        properties[*field] = json!({"x-kubernetes-preserve-unknown-fields": true});
     }
     let columns: Vec<Value> =
         kind.columns.iter().map(|Column(name, of, path)| json!({"name": name, "type": of, "jsonPath": path})).collect();

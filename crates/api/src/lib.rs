@@ -6,6 +6,7 @@ pub mod frame;
 pub mod identity;
 pub mod kinds;
 pub mod live;
+pub mod redis;
 pub mod wire;
 
 pub use code::{Code, Exit};

@@ -7,3 +7,5 @@ pub mod frame;
 pub mod log;
 pub mod message;
 pub mod plan;
+pub mod step;
+pub mod tarball;

@@ -1,5 +1,5 @@
 //! `hold` makes a pod's namespaces, `create` a container, `switch` another root for it; `holder` and `init` are what the
-//! first two start. `serve` is the first process of a container that others have made.
+//! first two start. `serve` is the first process of a container that others have made, `step` one around a workflow's program.
 
 mod alone;
 mod cgroup;
@@ -17,6 +17,7 @@ mod root;
 mod seccomp;
 mod serve;
 mod spawn;
+mod step;
 mod switch;
 mod sys;
 mod table;
@@ -61,9 +62,10 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ExitCode {
         Some("init") => init::init(),
         Some("switch") => reported(switch::switch()),
         Some("serve") => alone::serve(arguments),
+        Some("step") => step::step(arguments),
         _ => {
             let usage = "thane-executor hold|create|switch, with a plan on standard input";
-            let _ = writeln!(std::io::stderr(), "usage: {usage}, or {}", alone::USAGE);
+            let _ = writeln!(std::io::stderr(), "usage: {usage}, or {}, or {}", alone::USAGE, step::USAGE);
             ExitCode::from(2)
         }
     }

@@ -3,6 +3,8 @@
 pub mod gate;
 pub mod live;
 pub mod proxy;
+pub mod redis;
 pub mod registration;
 pub mod role;
+pub mod roster;
 pub mod transport;

@@ -27,6 +27,7 @@ use thane_sync::router::Router;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::gate::Gate;
+use crate::roster::Roster;
 use crate::transport::{self, Service, Stream};
 
 pub use identity::principal_uid;
@@ -89,9 +90,15 @@ enum Ask {
 pub struct Handle {
     asks: mpsc::Sender<Ask>,
     listening: watch::Receiver<bool>,
+    roster: Roster,
 }
 
 impl Handle {
+    /// Who is registered and who is connected.
+    pub fn roster(&self) -> Roster {
+        self.roster.clone()
+    }
+
     /// Completes when agents can call; false when the hub ended before that.
     pub async fn listening(&mut self) -> bool {
         self.listening.wait_for(|listening| *listening).await.is_ok()
@@ -142,6 +149,7 @@ struct Running {
     figures: Figures,
     changes: changes::Changes,
     router: Router,
+    roster: Roster,
     links: BTreeMap<String, agents::Connection>,
     objects: Objects,
     records: record::Records,
@@ -184,8 +192,11 @@ pub async fn start(
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
     };
+    let side = Arc::new(config.side.clone());
+    let roster = Roster::new(Arc::clone(&side));
     let running = Running {
-        router: Router::new(Arc::new(config.side.clone())),
+        router: Router::new(side),
+        roster: roster.clone(),
         objects: Objects::new(parts.client.clone(), "thane-hub", config.writes_max, config.write_timeout),
         requests: requests::Requests::default(),
         records: record::Records::start(parts.client, Arc::clone(&parts.clock), &tasks.child("records"), registry),
@@ -211,7 +222,7 @@ pub async fn start(
     };
     let hub = tasks.child("hub");
     hub.spawn_essential("routing", running.run(incoming, opened, asked, listen, hub.token()));
-    Ok(Handle { asks, listening })
+    Ok(Handle { asks, listening, roster })
 }
 
 fn source(feed: Feed, config: &Config) -> Source {
@@ -316,7 +327,8 @@ impl Running {
         let news = self.router.set_mode(&agent, identity.mode);
         self.tell(news).await;
         self.records.connected(&identity, stream.peer, self.clock.now());
-        self.watch_end(&agent, &stream.close);
+        let number = self.roster.connected(&agent, &identity.capabilities, self.clock.now());
+        self.watch_end(&agent, &stream.close, number);
         let peer = Peer { capabilities: identity.capabilities };
         let (mode, namespace) = (identity.mode, identity.agent_namespace);
         let tell = Box::new(move |link: &mut HubLink, now| link.agent_connected(now, mode, namespace, peer));
@@ -326,13 +338,16 @@ impl Running {
         }
     }
 
-    fn watch_end(&self, agent: &str, close: &tokio_util::sync::CancellationToken) {
+    fn watch_end(&self, agent: &str, close: &tokio_util::sync::CancellationToken, stream: u64) {
         let (close, agent) = (close.clone(), agent.to_owned());
-        let (records, clock) = (self.records.clone(), Arc::clone(&self.clock));
+        let (records, roster, clock) = (self.records.clone(), self.roster.clone(), Arc::clone(&self.clock));
         let stop = self.tasks.token();
         self.tasks.spawn("stream-end", async move {
             tokio::select! {
-                () = close.cancelled() => records.disconnected(&agent, clock.now()),
+                () = close.cancelled() => {
+                    records.disconnected(&agent, clock.now());
+                    roster.disconnected(&agent, stream, clock.now());
+                }
                 () = stop.cancelled() => {}
             }
         });

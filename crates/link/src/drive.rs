@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
-use thane_api::event::{DecodeError, Event, SENT_AT};
+use thane_api::event::{DecodeError, Event};
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::Now;
 use thane_sync::link::{Effect, Link, Side};
@@ -168,7 +168,7 @@ impl<S: Side + Send + 'static> Driver<S> {
             Command::Change(change) => change(&mut self.link, now),
             Command::Opened(new, tell) => {
                 self.closed(stream);
-                self.connect(&new, tasks);
+                self.passage.opened(&self.peer, self.outlet(&new), tasks);
                 *stream = Some(new);
                 tell(&mut self.link, now);
             }
@@ -179,14 +179,13 @@ impl<S: Side + Send + 'static> Driver<S> {
         }
     }
 
-    fn connect(&self, stream: &Stream, tasks: &Tasks) {
-        let outlet = Outlet { outgoing: stream.outgoing.clone(), close: stream.close.clone() };
-        let (clock, metrics) = (Arc::clone(&self.clock), Arc::clone(&self.metrics));
-        let note = move |event: &mut Event| {
-            event.extensions.insert(SENT_AT.to_owned(), format!("{:.9}", clock.now()));
-            metrics.sent(event);
-        };
-        self.passage.connect(&self.peer, outlet, note, tasks);
+    fn outlet(&self, stream: &Stream) -> Outlet {
+        Outlet {
+            outgoing: stream.outgoing.clone(),
+            close: stream.close.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+        }
     }
 
     fn snapshot(&self, now: Now) -> Snapshot {

@@ -10,6 +10,6 @@ mod watch;
 pub use drive::{Command, Driver, Snapshot, Stream, Tell};
 pub use metrics::{Figures, LinkMetrics, Role};
 pub use objects::{Objects, collection, slim};
-pub use passing::{Line, Outlet, Passage, Passing, Takers, Unsent};
+pub use passing::{Line, Passage, Passing, Takers, Unsent};
 pub use rights::explain;
 pub use watch::{Observed, Source, follow};

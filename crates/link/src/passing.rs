@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use thane_api::event::{Event, Target};
-use thane_runtime::Tasks;
-use tokio::sync::mpsc;
+use thane_api::event::{Event, SENT_AT, Target};
+use thane_runtime::{SharedClock, Tasks};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::metrics::LinkMetrics;
 
 /// Events that wait to be put on one peer's stream; a request that finds no room fails.
 const WAITING_MAX: usize = 256;
@@ -29,6 +31,13 @@ impl Takers {
     #[must_use]
     pub fn with(mut self, target: Target, taker: Arc<dyn Passing>) -> Self {
         self.all.push((target, taker));
+        self
+    }
+
+    /// All of these and those; the first that takes an event has it.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.all.extend(others.all);
         self
     }
 }
@@ -82,12 +91,26 @@ impl Line {
 #[derive(Debug, Clone, Default)]
 pub struct Passage {
     lines: Arc<Mutex<BTreeMap<String, Line>>>,
+    opened: Arc<Notify>,
 }
 
 impl Passage {
     /// The line to that peer, if it is connected.
     pub fn line(&self, peer: &str) -> Option<Line> {
-        self.lines.lock().get(peer).cloned()
+        // One that has ended is about to be taken away.
+        self.lines.lock().get(peer).filter(|line| !line.close.is_cancelled()).cloned()
+    }
+
+    /// Waits until that peer is connected.
+    pub async fn connected(&self, peer: &str) -> Line {
+        loop {
+            // Asked for first: one that opens between the two is not missed.
+            let opened = self.opened.notified();
+            if let Some(line) = self.line(peer) {
+                return line;
+            }
+            opened.await;
+        }
     }
 
     /// Puts an event on the stream of that peer, if there is room now.
@@ -95,23 +118,24 @@ impl Passage {
         self.line(peer).ok_or(Unsent::Absent)?.send(event)
     }
 
-    /// A peer's stream is open: whatever is given to its line goes there until it ends, seen by `note` as it leaves.
-    pub fn connect(&self, peer: &str, stream: Outlet, note: impl Fn(&mut Event) + Send + 'static, tasks: &Tasks) {
-        let (events, mut waiting) = mpsc::channel::<Event>(WAITING_MAX);
-        let line = Line { events, close: stream.close };
+    /// Gives what is sent to a peer to whoever calls this, until the token is cancelled: for peers no engine serves.
+    pub fn attach(&self, peer: &str, close: CancellationToken) -> mpsc::Receiver<Event> {
+        let (events, waiting) = mpsc::channel(WAITING_MAX);
+        self.lines.lock().insert(peer.to_owned(), Line { events, close });
+        self.opened.notify_waiters();
+        waiting
+    }
+
+    /// A peer's stream is open: whatever is given to its line goes there until it ends.
+    pub(crate) fn opened(&self, peer: &str, stream: Outlet, tasks: &Tasks) {
+        let (events, waiting) = mpsc::channel(WAITING_MAX);
+        let line = Line { events, close: stream.close.clone() };
         self.lines.lock().insert(peer.to_owned(), line.clone());
+        self.opened.notify_waiters();
         let (passage, peer, stop) = (self.clone(), peer.to_owned(), tasks.token());
-        // It waits for room like everything else that is sent: neither takes the stream from the other.
-        let passing = async move {
-            while let Some(mut event) = waiting.recv().await {
-                let Ok(room) = stream.outgoing.reserve().await else { return };
-                note(&mut event);
-                room.send(event);
-            }
-        };
         tasks.spawn("passing", async move {
             tokio::select! {
-                () = passing => {}
+                () = stream.pass(waiting) => {}
                 () = line.close.cancelled() => {}
                 () = stop.cancelled() => {}
             }
@@ -123,11 +147,22 @@ impl Passage {
     }
 }
 
-/// Where a line ends: the stream of a peer.
-#[derive(Debug)]
-pub struct Outlet {
-    /// What is sent on it.
-    pub outgoing: mpsc::Sender<Event>,
-    /// Cancelled when it has ended.
-    pub close: CancellationToken,
+/// Where a line ends.
+pub(crate) struct Outlet {
+    pub(crate) outgoing: mpsc::Sender<Event>,
+    pub(crate) close: CancellationToken,
+    pub(crate) clock: SharedClock,
+    pub(crate) metrics: Arc<LinkMetrics>,
+}
+
+impl Outlet {
+    /// Waits for room like everything else that is sent: neither takes the stream from the other.
+    async fn pass(&self, mut waiting: mpsc::Receiver<Event>) {
+        while let Some(mut event) = waiting.recv().await {
+            let Ok(room) = self.outgoing.reserve().await else { return };
+            event.extensions.insert(SENT_AT.to_owned(), format!("{:.9}", self.clock.now()));
+            self.metrics.sent(&event);
+            room.send(event);
+        }
+    }
 }

@@ -16,13 +16,17 @@ mod image;
 mod jwt;
 pub(crate) mod operator;
 mod pki;
+mod policy;
 mod pool;
 mod rows;
 mod sandbox;
 pub(crate) mod sidecar;
+mod step;
 mod up;
 mod version;
 mod watch;
+mod workflow;
+mod workload;
 
 use std::future::Future;
 
@@ -47,6 +51,8 @@ pub(crate) enum Command {
     Sidecar(sidecar::Sidecar),
     #[command(subcommand, hide = true)]
     Executor(executor::Executor),
+    #[command(subcommand, hide = true)]
+    Step(step::Step),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
@@ -72,7 +78,13 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Pool(pool::Pool),
     #[command(subcommand)]
+    Workload(workload::Workload),
+    #[command(subcommand)]
+    Policy(policy::Policy),
+    #[command(subcommand)]
     Sandbox(sandbox::Sandbox),
+    #[command(subcommand)]
+    Workflow(workflow::Workflow),
     #[command(subcommand)]
     Jwt(jwt::Jwt),
     #[command(subcommand)]
@@ -100,6 +112,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Operator(command) => command.run(global),
         Command::Sidecar(command) => command.run(global),
         Command::Executor(command) => command.run(),
+        Command::Step(command) => command.run(),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Services(command) => block_on(global, command.run()),
@@ -110,7 +123,10 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Tokens(command) => block_on(global, command.run()),
         Command::Registry(command) => block_on(global, command.run()),
         Command::Pool(command) => block_on(global, command.run()),
+        Command::Workload(command) => block_on(global, command.run()),
+        Command::Policy(command) => block_on(global, command.run()),
         Command::Sandbox(command) => block_on(global, command.run()),
+        Command::Workflow(command) => block_on(global, command.run()),
         Command::Jwt(command) => block_on(global, command.run()),
         Command::Doctor(command) => command.run(global),
         Command::Apply(command) => block_on(global, command.run()),

@@ -5,6 +5,7 @@ mod discovery;
 pub(crate) mod gateway;
 pub(crate) mod hub;
 pub(crate) mod operator;
+pub(crate) mod redis;
 pub(crate) mod secrets;
 pub(crate) mod sidecar;
 pub(crate) mod words;

@@ -5,6 +5,7 @@ pub(crate) mod discovery;
 pub(crate) mod gateway;
 pub(crate) mod hub;
 pub(crate) mod link;
+pub(crate) mod redis;
 mod upstream;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -63,6 +64,12 @@ pub(crate) struct UpSettings {
     pub(crate) discovery_address: SocketAddr,
     /// Where cluster 1's agent answers DNS; cluster N's is N-1 ports above.
     pub(crate) dns_address: SocketAddr,
+    /// The hub's Redis, as host and port: the Redis proxy stands before it; none without one.
+    pub(crate) redis: String,
+    /// The Redis of cluster 1, 2 and so on.
+    pub(crate) cluster_redis: Vec<String>,
+    /// Where the Redis proxy listens.
+    pub(crate) redis_address: SocketAddr,
     /// Where the gateway of sandboxes listens.
     pub(crate) gateway_address: SocketAddr,
     /// Every listener takes a free port.
@@ -88,6 +95,9 @@ impl Default for UpSettings {
             api_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             discovery_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8502)),
             dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
+            redis: String::new(),
+            cluster_redis: Vec::new(),
+            redis_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6380)),
             gateway_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             ephemeral_ports: false,
             encryption_keys: None,

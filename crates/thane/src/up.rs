@@ -1,13 +1,16 @@
 //! Everything in one process: the hub's API, its clusters' APIs, health and metrics.
 
+mod agentworkloads;
 mod directory;
 mod discovery;
 mod fleet;
 mod install;
 mod kubeconfig;
 mod nodes;
+mod redis;
 mod sandboxes;
 mod welcome;
+mod workflows;
 
 pub(crate) use nodes::IMAGES;
 
@@ -116,15 +119,19 @@ async fn start(
     let mut endpoints = BTreeMap::from([("api".to_owned(), apis[0].url()), ("metrics".to_owned(), metrics_url)]);
     if up.roles {
         let guests = discovery::registry(&place, &mut registry).await?;
-        let (hub, material) = fleet::start(up, &place, &names, &apis, guests, &mut registry).await?;
+        let fleet::Started { hub, redis, material } =
+            fleet::start(up, &place, &names, &apis, guests, &mut registry).await?;
+        endpoints.extend(redis.map(|redis| ("redis-proxy".to_owned(), format!("redis://{redis}"))));
         endpoints.insert("hub".to_owned(), format!("https://{hub}"));
         let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
         endpoints.extend(discovery::agents(up, &place, hub, &material, &agents, &mut registry).await?);
     }
+    agentworkloads::start(&place, &names, &apis, &mut registry).await?;
     if up.pods {
         let runners = nodes::start(up, &place, &names, &apis, &mut registry).await;
         let gateway = sandboxes::start(up, &place, &runners, &mut registry).await?;
         endpoints.extend(gateway.map(|gateway| ("gateway".to_owned(), gateway)));
+        workflows::start(&place, &names, &apis, &runners, &mut registry).await?;
     }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
@@ -154,7 +161,8 @@ async fn start_api(
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
     let api = started.map_err(|error| Failure::from(error).about(name))?;
     api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules)]);
-    let mut namespaces = vec!["argocd".to_owned(), sandboxes::NAMESPACE.to_owned()];
+    let own = ["argocd", sandboxes::NAMESPACE, workflows::NAMESPACE, agentworkloads::NAMESPACE];
+    let mut namespaces: Vec<String> = own.into_iter().map(str::to_owned).collect();
     if name == HUB {
         namespaces.extend(all.iter().filter(|name| *name != HUB).cloned());
     }

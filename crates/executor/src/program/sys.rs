@@ -93,3 +93,50 @@ extern "C" fn terminated(_: libc::c_int) {
     // SAFETY: the buffer is a constant of that length. If it cannot be told, nobody is there to be told.
     unsafe { libc::write(TERMINATED.load(Ordering::SeqCst), RECORD.as_ptr().cast(), RECORD.len()) };
 }
+
+/// The process group that signals are passed on to; 0 while there is none.
+static PASSED_TO: AtomicI32 = AtomicI32::new(0);
+/// A signal that came before there was one.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// Has signals passed on instead of heeded; until it is known to whom, the last one waits.
+pub(super) fn pass_on_signals() -> io::Result<()> {
+    let passed = [
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGCONT,
+        libc::SIGWINCH,
+    ];
+    for signal in passed {
+        // SAFETY: the handler only reads and writes atomics and calls `kill`, which may be called in one.
+        let before = unsafe { libc::signal(signal, pass_on as *const () as libc::sighandler_t) };
+        if before == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Says whose signals they are; 0 is nobody's.
+pub(super) fn signals_go_to(group: i32) {
+    PASSED_TO.store(group, Ordering::SeqCst);
+    let early = EARLY.swap(0, Ordering::SeqCst);
+    if early != 0 && group > 0 {
+        // SAFETY: sends a signal, nothing else.
+        unsafe { libc::kill(-group, early) };
+    }
+}
+
+extern "C" fn pass_on(signal: libc::c_int) {
+    let group = PASSED_TO.load(Ordering::SeqCst);
+    if group > 0 {
+        // SAFETY: sends a signal, nothing else.
+        unsafe { libc::kill(-group, signal) };
+    } else {
+        EARLY.store(signal, Ordering::SeqCst);
+    }
+}

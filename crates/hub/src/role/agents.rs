@@ -59,6 +59,7 @@ impl Running {
             return;
         };
         let cluster = decoded(&secret["data"]["name"]).unwrap_or_else(|| agent.clone());
+        self.roster.registered(&agent, decoded(&secret["data"]["server"]).unwrap_or_default());
         if let Some(link) = self.links.get_mut(&agent) {
             if link.cluster != cluster {
                 link.cluster.clone_from(&cluster);
@@ -80,6 +81,7 @@ impl Running {
         self.router.remove_agent(agent);
         self.figures.forget(agent);
         self.records.removed(agent);
+        self.roster.removed(agent);
         if let Some(link) = self.links.remove(agent) {
             tracing::info!(agent, "the agent's cluster secret is gone; its connection ends");
             link.tasks.shutdown(std::time::Duration::from_secs(5)).await;

@@ -87,7 +87,9 @@ impl Running {
     }
 
     pub(super) async fn tell(&self, news: Vec<News>) {
-        for News { agent, key, seen } in news {
+        for news in news {
+            self.roster.heard(&news);
+            let News { agent, key, seen } = news;
             if let Some(link) = self.links.get(&agent) {
                 // A connection that has ended has no use for it.
                 let _ = link.commands.send(Command::Seen(key, seen)).await;

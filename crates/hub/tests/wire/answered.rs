@@ -9,12 +9,13 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use thane_agent::connection::Opened;
 use thane_agent::live::{Live as Answers, Parts};
+use thane_api::event::Event;
 use thane_hub::live::Events;
 use thane_hub::proxy::{Body, Caller, Reach, Source};
 use thane_hub::transport::{Live, Stream};
-use thane_link::{Outlet, Passage, Passing};
+use thane_link::{Passage, Passing};
 use thane_runtime::{SystemClock, Tasks};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::bed::{Bed, Setup, within};
 
@@ -62,6 +63,17 @@ async fn cluster(request: Request<kube::client::Body>) -> Result<Response<Full<B
     Ok(response)
 }
 
+/// Puts what is given to a line on the stream it belongs to.
+fn pass(mut events: mpsc::Receiver<Event>, outgoing: mpsc::Sender<Event>, tasks: &Tasks) {
+    tasks.spawn("pass", async move {
+        while let Some(event) = events.recv().await {
+            if outgoing.send(event).await.is_err() {
+                return;
+            }
+        }
+    });
+}
+
 /// A hub that asks and an agent that answers.
 struct Both {
     events: Events,
@@ -78,7 +90,7 @@ impl Both {
         let mut bed = Bed::with(Setup { live, ..Setup::default() }).await;
         let (stream, opened) = bed.pair("agent-a", bed.config()).await;
         let Stream { outgoing, mut incoming, close, .. } = stream;
-        passage.connect("agent-a", Outlet { outgoing, close }, |_| {}, &tasks);
+        pass(passage.attach("agent-a", close), outgoing, &tasks);
         let taking = events.clone();
         tasks.spawn("hub-incoming", async move {
             while let Some(Ok(event)) = incoming.recv().await {
@@ -92,7 +104,7 @@ impl Both {
     fn answer(opened: Opened, tasks: &Tasks) {
         let Opened { outgoing, mut incoming, close, calls, .. } = opened;
         let passage = Passage::default();
-        passage.connect("hub", Outlet { outgoing, close }, |_| {}, tasks);
+        pass(passage.attach("hub", close), outgoing, tasks);
         let (told, calls) = watch::channel(Some(calls));
         let parts = Parts {
             client: kube::Client::new(tower::service_fn(cluster), "default"),

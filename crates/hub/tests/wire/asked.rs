@@ -17,7 +17,7 @@ use thane_api::wire::terminal::terminal_stream_service_client::TerminalStreamSer
 use thane_hub::live::Events;
 use thane_hub::proxy::{Body, Caller, Reach, Source, Unreachable};
 use thane_hub::transport::Live;
-use thane_link::{Outlet, Passage, Passing};
+use thane_link::{Passage, Passing};
 use thane_runtime::Tasks;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -32,7 +32,7 @@ struct Asking {
     events: Events,
     passage: Passage,
     registry: Registry,
-    tasks: Tasks,
+    _tasks: Tasks,
 }
 
 /// The stream of events of one agent.
@@ -48,15 +48,12 @@ impl Asking {
         let events = Events::new(passage.clone(), &mut registry, tasks.child("live"));
         let live: Arc<dyn Live> = Arc::new(events.clone());
         let bed = Bed::with(Setup { live, ..Setup::default() }).await;
-        Self { bed, events, passage, registry, tasks }
+        Self { bed, events, passage, registry, _tasks: tasks }
     }
 
     fn connect(&self, agent: &str) -> Played {
-        let (outgoing, events) = mpsc::channel(16);
         let close = tokio_util::sync::CancellationToken::new();
-        let outlet = Outlet { outgoing, close: close.clone() };
-        self.passage.connect(agent, outlet, |_| {}, &self.tasks);
-        Played { events, close }
+        Played { events: self.passage.attach(agent, close.clone()), close }
     }
 
     async fn send(&self, agent: &str, method: &str, uri: &str) -> Result<(u16, Bytes), Unreachable> {

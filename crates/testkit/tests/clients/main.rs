@@ -5,6 +5,7 @@
 mod access;
 mod dig;
 mod prometheus;
+mod redis;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -23,6 +23,9 @@ pub(crate) struct Operator {
     /// Namespace of its lease and certificates; else the pod's
     #[arg(long, env = "THANE_OPERATOR_NAMESPACE", value_name = "NAME", default_value = "")]
     pub(crate) namespace: String,
+    /// Also keep Workflows labelled workflows.argoproj.io/controller-instanceid=thane; needs Argo's kinds
+    #[arg(long, env = "THANE_OPERATOR_WORKFLOWS")]
+    pub(crate) workflows: bool,
     /// Where the validating webhook listens
     #[arg(long, env = "THANE_OPERATOR_WEBHOOK_ADDRESS", value_name = "ADDRESS")]
     pub(crate) webhook_address: Option<SocketAddr>,

@@ -36,6 +36,14 @@ pub(crate) struct Up {
     /// Pods of one API that run on this machine at once
     #[arg(long, value_name = "N")]
     max_pods: Option<usize>,
+    /// The hub's Redis, which Argo CD's questions about its own applications go to
+    ///
+    /// With it, a proxy listens that asks agents about theirs.
+    #[arg(long, value_name = "HOST:PORT")]
+    redis: Option<String>,
+    /// The Redis of cluster 1, 2 and so on; given once for each
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster_redis: Vec<String>,
     /// Every listener takes a free loopback port, new at each start
     #[arg(long)]
     ephemeral_ports: bool,
@@ -62,6 +70,8 @@ impl Up {
             ("up.autonomous", "autonomous", self.autonomous.map(|number| json!(number))),
             ("up.encryptionKeys", "encryption-keys", self.encryption_keys.as_ref().map(|file| json!(file))),
             ("up.maxPods", "max-pods", self.max_pods.map(|number| json!(number))),
+            ("up.redis", "redis", self.redis.as_ref().map(|address| json!(address))),
+            ("up.clusterRedis", "cluster-redis", (!self.cluster_redis.is_empty()).then(|| json!(self.cluster_redis))),
             ("up.ephemeralPorts", "ephemeral-ports", self.ephemeral_ports.then_some(true.into())),
         ]
     }

@@ -51,6 +51,11 @@ pub(crate) struct Session {
 }
 
 impl Connection {
+    /// Whether an API server was named, for commands that need none.
+    pub(crate) fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     pub(crate) async fn open(&self) -> Result<Session, Failure> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let mut config = Config::from_custom_kubeconfig(self.read()?, &options).await?;

@@ -40,6 +40,29 @@ pub(crate) fn read(sources: &[PathBuf]) -> Result<Vec<Manifest>, Failure> {
     Ok(manifests)
 }
 
+/// Reads objects that may leave their name to the server; each with where it is from.
+pub(crate) fn read_unnamed(sources: &[PathBuf]) -> Result<Vec<(String, Value)>, Failure> {
+    let mut objects = Vec::new();
+    for source in sources {
+        for file in files(source)? {
+            let name = file.display().to_string();
+            objects.extend(documents(&name, &text(&file)?)?.into_iter().map(|object| (name.clone(), object)));
+        }
+    }
+    Ok(objects)
+}
+
+/// The texts of files, of the manifests in directories, and of stdin for `-`, each with its name.
+pub(crate) fn texts(sources: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+    let mut texts = Vec::new();
+    for source in sources {
+        for file in files(source)? {
+            texts.push((file.display().to_string(), text(&file)?));
+        }
+    }
+    Ok(texts)
+}
+
 fn files(source: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !source.is_dir() {
         return Ok(vec![source.to_owned()]);
@@ -74,6 +97,14 @@ fn text(file: &Path) -> Result<String, Failure> {
 
 /// Every object of a YAML or JSON text; a `List` counts as its items.
 pub(crate) fn parse(source: &str, text: &str) -> Result<Vec<Manifest>, Failure> {
+    let mut manifests = Vec::new();
+    for document in documents(source, text)? {
+        add(source, document, &mut manifests)?;
+    }
+    Ok(manifests)
+}
+
+fn documents(source: &str, text: &str) -> Result<Vec<Value>, Failure> {
     let options = serde_saphyr::options! {
         // What kubectl accepts: file modes are written 0644.
         legacy_octal_numbers: true,
@@ -82,11 +113,7 @@ pub(crate) fn parse(source: &str, text: &str) -> Result<Vec<Manifest>, Failure> 
     };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| unreadable(source, &error.without_snippet()))?;
-    let mut manifests = Vec::new();
-    for document in documents.into_iter().filter(|document| !document.is_null()) {
-        add(source, document, &mut manifests)?;
-    }
-    Ok(manifests)
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
 fn add(source: &str, mut document: Value, manifests: &mut Vec<Manifest>) -> Result<(), Failure> {

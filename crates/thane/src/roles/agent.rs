@@ -7,7 +7,8 @@ use thane_agent::connection::{self, Dialer, State};
 use thane_agent::live::Live;
 use thane_agent::role::{self, Config, Parts};
 use thane_api::code;
-use thane_link::Passage;
+use thane_api::event::Target;
+use thane_link::{Passage, Takers};
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
 use thane_runtime::metrics::PREFIX;
@@ -69,11 +70,12 @@ async fn start(
         tasks: ground.tasks.child("live"),
     };
     let live = Live::new(live, ground.registry.sub_registry_with_prefix(PREFIX));
+    let takers = redis(agent, &namespace, &client, &config, &passage, &mut ground).await?;
     let parts = Parts {
         client,
         dialer,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(live.takers()),
+        passing: Arc::new(takers.and(live.takers())),
         passage,
         calls,
         salt: uuid::Uuid::new_v4().to_string(),
@@ -91,6 +93,32 @@ async fn start(
     });
     tracing::info!(hub = agent.server, port = agent.server_port, %mode, namespace, "the agent runs");
     Ok(())
+}
+
+/// Who answers the hub for the Redis of this cluster's Argo CD, if it has one.
+async fn redis(
+    agent: &AgentSettings,
+    namespace: &str,
+    client: &Client,
+    config: &Config,
+    passage: &Passage,
+    ground: &mut Ground,
+) -> Result<Takers, Failure> {
+    let tasks = ground.tasks.child("redis");
+    let Some(server) = super::redis::server(&agent.redis, namespace, client, &tasks).await? else {
+        let without = thane_agent::redis::Without::new(passage.clone());
+        return Ok(Takers::default().with(Target::Redis, without));
+    };
+    let parts = thane_agent::redis::Parts {
+        server,
+        network: Arc::clone(&ground.network),
+        passage: passage.clone(),
+        clock: Arc::clone(&ground.clock),
+        // It travels in a text that is a third longer, with a little around it.
+        value_bytes_max: usize::try_from(agent.message_bytes_max.0 / 2).unwrap_or(usize::MAX),
+    };
+    let answers = thane_agent::redis::start(&config.side, parts, &mut ground.registry, &tasks);
+    Ok(Takers::default().with(Target::Redis, answers))
 }
 
 /// An agent of a plain machine: services, health and keys, and no Kubernetes.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::{Map, Value};
 use thane_api::code;
+use thane_api::event::Target;
 use thane_hub::gate::{Certificates, Gate, Method, Options, Tokens, generate_key};
 use thane_hub::live::Events;
+use thane_hub::redis::Desk;
 use thane_hub::role::{self, Config, Parts};
 use thane_hub::transport;
-use thane_link::Passage;
+use thane_link::{Passage, Takers};
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
 use thane_runtime::metrics::PREFIX;
@@ -58,7 +60,10 @@ async fn start(
     let listener = bind(&ground.network, listen_address(&hub.listen_host, hub.listen_port)?, "--listen-port").await?;
     let address = listener.local_addr();
     let guests = super::discovery::registry(&hub.discovery, &mut ground).await?;
+    let redis = super::redis::prepare(&hub.redis, &namespace, &client, &ground).await?;
     let passage = Passage::default();
+    let desk = Desk::new(passage.clone(), hub.redis.answer_timeout.0);
+    let takers = Takers::default().with(Target::Redis, desk.clone());
     let metrics = ground.registry.sub_registry_with_prefix(PREFIX);
     let events = Events::new(passage.clone(), metrics, ground.tasks.child("live"));
     let parts = Parts {
@@ -67,7 +72,7 @@ async fn start(
         tls: Some(tls),
         gate,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(events.takers()),
+        passing: Arc::new(takers.and(events.takers())),
         passage,
         streams: Arc::new(events),
         guests,
@@ -75,6 +80,9 @@ async fn start(
     };
     let role = ground.tasks.child("hub");
     let mut handle = role::start(config, parts, &mut ground.registry, &role).await?;
+    if let Some(redis) = redis {
+        redis.start(handle.roster(), desk, &mut ground);
+    }
     let ready = ground.readiness.condition("agents can call");
     ground.serve(settings, levels);
     role.spawn("readiness", async move {

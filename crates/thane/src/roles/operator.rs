@@ -10,9 +10,10 @@ use thane_runtime::config::Loaded;
 use thane_runtime::telemetry::LogLevels;
 use thane_sandbox::admission;
 use thane_sandbox::certificates::Certificates;
-use thane_sandbox::lease::Candidate;
+use thane_sandbox::lease::{self, Candidate};
 use thane_sandbox::operator::{self, Options};
 use thane_sandbox::pods::{Kubernetes, Shape};
+use thane_workload::controller;
 
 use super::{Ground, bind, namespace};
 use crate::commands::operator::Operator;
@@ -25,6 +26,10 @@ const LEASE: &str = "thane-sandbox-operator";
 const SIDECARS: &str = "thane-sidecar";
 /// The configuration that has us asked.
 const WEBHOOK: &str = "thane-sandboxes";
+/// The lease of whoever keeps Workflows.
+const WORKFLOWS_LEASE: &str = "thane-workflow-controller";
+/// Whose Workflows are ours, beside an Argo that takes those without.
+const INSTANCE: &str = "thane";
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs the operator until a signal, or until a part it needs fails.
@@ -42,10 +47,15 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, 
     let sidecars = certificates.client("operator", now).map_err(|error| failed(&error))?;
     webhook(said, &namespace, &client, &certificates, &ground).await?;
     let identity = uuid::Uuid::new_v4().to_string();
+    let candidate =
+        |name: &str| Candidate { namespace: namespace.clone(), name: name.to_owned(), identity: identity.clone() };
+    if said.workflows {
+        workflows(said, client.clone(), candidate(WORKFLOWS_LEASE), &mut ground);
+    }
     let options = Options {
         shape: Shape::Kubernetes(Kubernetes { image: said.image.clone(), secret: SIDECARS.to_owned() }),
         sidecars,
-        lease: Some(Candidate { namespace: namespace.clone(), name: LEASE.to_owned(), identity }),
+        lease: Some(candidate(LEASE)),
         certificates: Some(Arc::new(certificates)),
         claims: None,
     };
@@ -54,6 +64,18 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, 
     ground.serve(settings, levels);
     tracing::info!(namespace, image = said.image, "the operator runs");
     Ok(())
+}
+
+/// Keeps Workflows that are ours, and does so alone.
+fn workflows(said: &Operator, client: Client, candidate: Candidate, ground: &mut Ground) {
+    let settings = thane_workload::steps::Settings { image: said.image.clone(), ..Default::default() };
+    let options = controller::Options { instance: Some(INSTANCE.to_owned()), settings, repository: None };
+    let metrics = controller::Metrics::new(&mut ground.registry);
+    let (tasks, clock, api) = (ground.tasks.child("workflows"), Arc::clone(&ground.clock), client.clone());
+    let lead = move |tasks: &Tasks| {
+        controller::start(api.clone(), options.clone(), Arc::clone(&clock), tasks, metrics.clone());
+    };
+    tasks.spawn_essential("lease", lease::run(client, candidate, Arc::clone(&ground.clock), tasks.clone(), lead));
 }
 
 /// Answers reviews, where that is asked for, and says by which certificate.

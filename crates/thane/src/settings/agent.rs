@@ -11,6 +11,7 @@ use thane_sync::mapping::Mode;
 use super::discovery::AgentDiscovery;
 use super::hub::{Placement, TlsVersion};
 use super::link::LinkSettings;
+use super::redis::{ARGO_CD, RedisServer};
 
 /// `thane agent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +70,8 @@ pub(crate) struct AgentSettings {
     pub(crate) fleet: bool,
     /// Services, health and keys.
     pub(crate) discovery: AgentDiscovery,
+    /// The Redis of its Argo CD, which the hub asks about its applications.
+    pub(crate) redis: RedisServer,
     /// Writes to the API at once.
     pub(crate) writes_max: usize,
     /// How long one write may take.
@@ -109,6 +112,7 @@ impl Default for AgentSettings {
             link: LinkSettings::default(),
             fleet: true,
             discovery: AgentDiscovery::default(),
+            redis: RedisServer { address: ARGO_CD.to_owned(), ..RedisServer::default() },
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),
             health_port: 0,

@@ -9,6 +9,7 @@ use thane_runtime::config::units::{ByteSize, Span};
 
 use super::discovery::HubDiscovery;
 use super::link::LinkSettings;
+use super::redis::{ARGO_CD, HubRedis};
 
 /// How the hub finds the agent of an Application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -100,6 +101,8 @@ pub(crate) struct HubSettings {
     pub(crate) link: LinkSettings,
     /// Services, health and keys.
     pub(crate) discovery: HubDiscovery,
+    /// Its Redis.
+    pub(crate) redis: HubRedis,
     /// Writes to the API at once, for all agents together.
     pub(crate) writes_max: usize,
     /// How long one write may take.
@@ -140,6 +143,7 @@ impl Default for HubSettings {
             jwt: JwtSettings::default(),
             link: LinkSettings::default(),
             discovery: HubDiscovery::default(),
+            redis: HubRedis::default(),
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),
             connections_max: transport.connections_max,
@@ -156,7 +160,9 @@ impl Default for HubSettings {
 impl HubSettings {
     /// As argocd-agent has them where its defaults are others.
     pub(crate) fn upstream() -> Self {
-        Self { namespace: String::new(), health_port: 8003, allowed_namespaces: Vec::new(), ..Self::default() }
+        let mut redis = HubRedis::default();
+        ARGO_CD.clone_into(&mut redis.server.address);
+        Self { namespace: String::new(), health_port: 8003, allowed_namespaces: Vec::new(), redis, ..Self::default() }
     }
 }
 

@@ -27,7 +27,7 @@ use thane_sync::mapping::{Adoption, AgentSide, HubSide, Mismatch, OnRecreate, Pa
 
 use super::directory::Directory;
 use super::install::Account;
-use super::{HUB, install};
+use super::{HUB, install, redis};
 use crate::failure::Failure;
 use crate::settings::UpSettings;
 pub(super) use material::Material;
@@ -53,7 +53,14 @@ pub(super) struct Place<'a> {
     pub(super) tasks: &'a Tasks,
 }
 
-/// Starts the hub role and one agent for each cluster; where agents call, and what they prove themselves with.
+/// Where the fleet is reached, and what its agents prove themselves with.
+pub(super) struct Started {
+    pub(super) hub: SocketAddr,
+    pub(super) redis: Option<SocketAddr>,
+    pub(super) material: Material,
+}
+
+/// Starts the hub role and one agent for each cluster.
 pub(super) async fn start(
     up: &UpSettings,
     place: &Place<'_>,
@@ -61,7 +68,7 @@ pub(super) async fn start(
     apis: &[Embedded],
     guests: Guests,
     registry: &mut Registry,
-) -> Result<(SocketAddr, Material), Failure> {
+) -> Result<Started, Failure> {
     let listener = place.network.bind(super::listen(up.hub_address, up.ephemeral_ports)).await?;
     let address = listener.local_addr();
     let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
@@ -79,7 +86,7 @@ pub(super) async fn start(
     }
     install::grant(&client, HUB_RIGHTS).await?;
     let client = install::entitled(&apis[0].server, &HUB_ACCOUNT).await?;
-    start_hub(place, client, listener, &material, guests, registry).await?;
+    let redis = start_hub(up, place, client, listener, &material, guests, registry).await?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();
         let mode = if autonomous { Mode::Autonomous } else { Mode::Managed };
@@ -91,19 +98,20 @@ pub(super) async fn start(
         install::grant(&api.server.client(install::process(), NAMESPACE), AGENT_RIGHTS).await?;
         let client = install::entitled(&api.server, &AGENT_ACCOUNT).await?;
         let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
-        start_agent(place, agent, mode, client, dialer, registry);
+        start_agent(place, agent, mode, client, dialer, up.cluster_redis.get(number), registry)?;
     }
-    Ok((address, material))
+    Ok(Started { hub: address, redis, material })
 }
 
 async fn start_hub(
+    up: &UpSettings,
     place: &Place<'_>,
     client: Client,
     listener: Box<dyn Listener>,
     material: &Material,
     guests: Guests,
     registry: &mut Registry,
-) -> Result<(), Failure> {
+) -> Result<Option<SocketAddr>, Failure> {
     let options =
         ServerOptions { client_auth: ClientAuth::Asked, protocols: vec!["h2", "http/1.1"], ..ServerOptions::default() };
     let tls = ServerTls::from_pem(&material.hub, Some(&material.ca_pem), &options)?;
@@ -132,6 +140,7 @@ async fn start_hub(
         transport: thane_hub::transport::Config::default(),
     };
     let passage = Passage::default();
+    let (desk, takers) = redis::desk(&passage);
     let events = Events::new(passage.clone(), registry.sub_registry_with_prefix(PREFIX), place.tasks.child("live"));
     let parts = thane_hub::role::Parts {
         client,
@@ -139,17 +148,25 @@ async fn start_hub(
         tls: Some(tls),
         gate: Arc::new(Gate::new(rules, tokens, Arc::clone(place.clock))),
         clock: Arc::clone(place.clock),
-        passing: Arc::new(events.takers()),
+        passing: Arc::new(takers.and(events.takers())),
         passage,
         streams: Arc::new(events),
         guests: Some(guests),
         salt: uuid::Uuid::new_v4().to_string(),
     };
-    thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;
-    Ok(())
+    let hub = thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;
+    redis::start(up, place, hub.roster(), desk, registry).await
 }
 
-fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, dialer: Dialer, registry: &mut Registry) {
+fn start_agent(
+    place: &Place<'_>,
+    agent: &str,
+    mode: Mode,
+    client: Client,
+    dialer: Dialer,
+    redis: Option<&String>,
+    registry: &mut Registry,
+) -> Result<(), Failure> {
     let config = thane_agent::role::Config {
         side: AgentSide {
             name: agent.to_owned(),
@@ -178,11 +195,12 @@ fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, diale
         tasks: place.tasks.child(format!("fleet-{agent}-live")),
     };
     let live = thane_agent::live::Live::new(live, registry.sub_registry_with_prefix(PREFIX));
+    let takers = redis::answers(redis, &config.side, place, &passage, registry)?;
     let parts = thane_agent::role::Parts {
         client,
         dialer,
         clock: Arc::clone(place.clock),
-        passing: Arc::new(live.takers()),
+        passing: Arc::new(takers.and(live.takers())),
         passage,
         calls,
         salt: uuid::Uuid::new_v4().to_string(),
@@ -195,4 +213,5 @@ fn start_agent(place: &Place<'_>, agent: &str, mode: Mode, client: Client, diale
         // The loop would end, unasked, when nobody can ask it anything any more.
         drop(handle);
     });
+    Ok(())
 }

@@ -24,6 +24,7 @@ const SOON: Duration = Duration::from_millis(2);
 pub(super) async fn install(server: &ApiServer, namespaces: &[String]) -> Result<(), Failure> {
     let client = server.client(process(), "default");
     let definitions = kinds::definitions().into_iter().chain(thane_sandbox::definitions());
+    let definitions = definitions.chain([thane_workload::agent::definition::definition()]);
     let kinds = try_join_all(definitions.map(|object| define(&client, object)));
     let namespaces = try_join_all(namespaces.iter().map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

@@ -215,18 +215,75 @@ impl Table for Hub {
         Word::idle("resource-proxy-key-path", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_TLS_KEY_PATH"),
         Word::idle("resource-proxy-ca-secret-name", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_CA_SECRET_NAME"),
         Word::idle("resource-proxy-ca-path", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_TLS_CA_PATH"),
-        Word::idle("disable-redis-proxy", "ARGOCD_PRINCIPAL_DISABLE_REDIS_PROXY").switched(),
-        Word::idle("redis-server-address", "ARGOCD_PRINCIPAL_REDIS_SERVER_ADDRESS"),
-        Word::idle("redis-password", ""),
-        Word::idle("redis-creds-dir-path", ""),
-        Word::idle("redis-compression-type", "ARGOCD_PRINCIPAL_REDIS_COMPRESSION_TYPE"),
-        Word::idle("redis-tls-enabled", "ARGOCD_PRINCIPAL_REDIS_TLS_ENABLED").switched(),
-        Word::idle("redis-tls-insecure", "ARGOCD_PRINCIPAL_REDIS_TLS_INSECURE").switched(),
-        Word::idle("redis-ca-path", "ARGOCD_PRINCIPAL_REDIS_CA_PATH"),
-        Word::idle("redis-ca-secret-name", "ARGOCD_PRINCIPAL_REDIS_CA_SECRET_NAME"),
-        Word::idle("redis-proxy-server-tls-cert", "ARGOCD_PRINCIPAL_REDIS_PROXY_SERVER_TLS_CERT_PATH"),
-        Word::idle("redis-proxy-server-tls-key", "ARGOCD_PRINCIPAL_REDIS_PROXY_SERVER_TLS_KEY_PATH"),
-        Word::idle("redis-proxy-server-tls-secret-name", "ARGOCD_PRINCIPAL_REDIS_PROXY_SERVER_TLS_SECRET_NAME"),
+        Word::new(
+            "disable-redis-proxy",
+            "ARGOCD_PRINCIPAL_DISABLE_REDIS_PROXY",
+            "Do not take Argo CD's questions about agents' applications",
+            Read(no_proxy),
+        )
+        .switched(),
+        Word::new(
+            "redis-server-address",
+            "ARGOCD_PRINCIPAL_REDIS_SERVER_ADDRESS",
+            "Host and port of the hub's Redis",
+            Text("hub.redis.server.address"),
+        ),
+        Word::new("redis-password", "", "", Read(values::password)),
+        Word::new("redis-proxy-address", "", "Where the Redis proxy listens", Text("hub.redis.listen")),
+        Word::new(
+            "redis-creds-dir-path",
+            "REDIS_CREDS_DIR_PATH",
+            "Folder with the password of Redis in auth",
+            Text("hub.redis.server.credentials"),
+        ),
+        Word::new(
+            "redis-compression-type",
+            "ARGOCD_PRINCIPAL_REDIS_COMPRESSION_TYPE",
+            "How Argo CD compresses what it keeps: gzip or none",
+            Text("hub.redis.compression"),
+        ),
+        Word::new(
+            "redis-tls-enabled",
+            "ARGOCD_PRINCIPAL_REDIS_TLS_ENABLED",
+            "Speak TLS with Redis, and on the proxy",
+            Switch("hub.redis.server.tls"),
+        ),
+        Word::new(
+            "redis-tls-insecure",
+            "ARGOCD_PRINCIPAL_REDIS_TLS_INSECURE",
+            "Believe any certificate of Redis",
+            Switch("hub.redis.server.unverified"),
+        ),
+        Word::new(
+            "redis-ca-path",
+            "ARGOCD_PRINCIPAL_REDIS_CA_PATH",
+            "File with the authorities of Redis' certificate",
+            Text("hub.redis.server.ca"),
+        ),
+        Word::new(
+            "redis-ca-secret-name",
+            "ARGOCD_PRINCIPAL_REDIS_CA_SECRET_NAME",
+            "Secret with those authorities",
+            Text("hub.redis.server.caSecret"),
+        ),
+        Word::new(
+            "redis-proxy-server-tls-cert",
+            "ARGOCD_PRINCIPAL_REDIS_PROXY_SERVER_TLS_CERT_PATH",
+            "File with the certificate of the Redis proxy",
+            Text("hub.redis.cert"),
+        ),
+        Word::new(
+            "redis-proxy-server-tls-key",
+            "ARGOCD_PRINCIPAL_REDIS_PROXY_SERVER_TLS_KEY_PATH",
+            "File with its key",
+            Text("hub.redis.key"),
+        ),
+        Word::new(
+            "redis-proxy-server-tls-secret-name",
+            "ARGOCD_PRINCIPAL_REDIS_PROXY_SERVER_TLS_SECRET_NAME",
+            "Secret with both",
+            Text("hub.redis.secret"),
+        ),
         Word::idle("ha-admin-port", "ARGOCD_PRINCIPAL_HA_ADMIN_PORT"),
         Word::idle("ha-allowed-replication-clients", "ARGOCD_PRINCIPAL_HA_ALLOWED_REPLICATION_CLIENTS"),
         Word::idle("ha-failover-timeout", "ARGOCD_PRINCIPAL_HA_FAILOVER_TIMEOUT"),
@@ -236,6 +293,10 @@ impl Table for Hub {
         Word::idle("", "ARGOCD_AGENT_KUBE_QPS"),
         Word::idle("", "ARGOCD_AGENT_KUBE_BURST"),
     ];
+}
+
+fn no_proxy(text: &str, _upstream: bool) -> Result<Assigned, String> {
+    Ok(vec![("hub.redis.proxy", json!(!values::switch(text)?))])
 }
 
 fn placement(text: &str, _upstream: bool) -> Result<Assigned, String> {

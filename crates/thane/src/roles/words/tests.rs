@@ -56,9 +56,11 @@ fn a_principal_started_by_hand() {
         ("hub.auth", json!("mtls:CN=([^,]+)")),
         ("hub.certificates", json!("trusted")),
         ("hub.certificates", json!("matching")),
+        ("hub.redis.proxy", json!(false)),
+        ("hub.redis.server.address", json!("127.0.0.1:6379")),
     ];
     assert_eq!(pairs(&said), expected);
-    assert_eq!(said.idle, ["disable-redis-proxy", "redis-server-address"]);
+    assert!(said.idle.is_empty());
 }
 
 #[test]

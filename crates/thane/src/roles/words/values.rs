@@ -7,6 +7,15 @@ use thane_runtime::config::units::Span;
 
 use super::Assigned;
 
+/// A password on a command line is everybody's.
+pub(super) fn password(text: &str, _upstream: bool) -> Result<Assigned, String> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    Err("a command line can be read by others; set REDIS_PASSWORD, or give a folder with --redis-creds-dir-path"
+        .to_owned())
+}
+
 /// Switches as Go writes them.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text {

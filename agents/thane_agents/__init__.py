@@ -1,0 +1,1 @@
+"""Agents of a workload: each is a LangGraph graph that continues where it was when its pod is gone."""

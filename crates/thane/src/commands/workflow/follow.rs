@@ -1,0 +1,85 @@
+//! Following a Workflow to its end.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::Value;
+use thane_api::code;
+use thane_workload::status::{NodePhase, Phase, WorkflowStatus};
+
+use super::{now, status, tree, value, workflows};
+use crate::failure::Failure;
+use crate::kubernetes::connection::{Session, check_segment};
+use crate::output::{print, terminal_width};
+
+/// Shows a Workflow until it ends; its failure is the command's.
+pub(super) async fn follow(session: &Session, namespace: &str, name: &str) -> Result<(), Failure> {
+    check_segment("name", name)?;
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut words = watcher(workflows(session, namespace), config).default_backoff().boxed();
+    let mut screen = Screen::default();
+    let mut found = false;
+    while let Some(word) = words.next().await {
+        let object = match word {
+            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => value(&object)?,
+            Ok(watcher::Event::InitDone) if !found => {
+                return Err(Failure::new(code::REFUSED, format!("there is no workflow {name}")));
+            }
+            Ok(watcher::Event::Delete(_)) => {
+                return Err(Failure::new(code::TASK_FAILED, format!("workflow {name} was deleted")));
+            }
+            Ok(watcher::Event::Init | watcher::Event::InitDone) => continue,
+            Err(watcher::Error::InitialListFailed(error)) => return Err(error.into()),
+            Err(_) => continue,
+        };
+        found = true;
+        let status = status(&object)?;
+        screen.show(&object, &status)?;
+        if status.phase.is_completed() {
+            return ended(name, &status);
+        }
+    }
+    Ok(())
+}
+
+fn ended(name: &str, status: &WorkflowStatus) -> Result<(), Failure> {
+    if status.phase == Phase::Succeeded {
+        return Ok(());
+    }
+    Err(Failure::new(code::TASK_FAILED, format!("workflow {name} {}: {}", status.phase.word(), status.message)))
+}
+
+/// What was shown last.
+#[derive(Default)]
+struct Screen {
+    lines: usize,
+    phases: BTreeMap<String, NodePhase>,
+}
+
+impl Screen {
+    fn show(&mut self, object: &Value, status: &WorkflowStatus) -> Result<(), Failure> {
+        if terminal_width().is_none() {
+            return self.changes(status);
+        }
+        let text = tree::shown(object, status, now());
+        let back = if self.lines == 0 { String::new() } else { format!("\x1b[{}A\x1b[J", self.lines) };
+        self.lines = text.lines().count();
+        print(&format!("{back}{text}"))
+    }
+
+    /// One line for every step that moved on.
+    fn changes(&mut self, status: &WorkflowStatus) -> Result<(), Failure> {
+        let mut text = String::new();
+        for node in status.nodes.iter() {
+            if self.phases.insert(node.id.clone(), node.phase) != Some(node.phase) {
+                let message = if node.message.is_empty() { String::new() } else { format!(": {}", node.message) };
+                text.push_str(&format!("{} {}{message}\n", node.name, node.phase.word()));
+            }
+        }
+        if status.phase.is_completed() {
+            text.push_str(&format!("{} {}\n", status.phase.word(), status.message).replace(" \n", "\n"));
+        }
+        print(&text)
+    }
+}

@@ -1,0 +1,17 @@
+//! `AgentWorkload`s: a policy lets one start, it becomes a Workflow of the template it names, a policy or a person opens its
+//! gates, and its end is what both say.
+
+pub mod controller;
+mod create;
+pub mod definition;
+mod doubt;
+pub mod kind;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use create::Services;
+pub use kind::{AgentWorkload, AgentWorkloadSpec, AgentWorkloadStatus};
+pub use plan::{Answer, Ask, Effect, Planned, Seen, plan};
+pub use view::WorkflowView;

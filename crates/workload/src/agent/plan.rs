@@ -1,0 +1,277 @@
+//! What is to be done about a workload, given what is there. Pure: decisions of policies come in as records, and what is
+//! recorded is written before anything follows from it.
+
+mod gate;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+
+use super::create::{self, Services};
+use super::doubt::{self, EndedPod};
+use super::kind::{AgentWorkload, AgentWorkloadStatus, Phase, Recorded, Runtime, Stage, WorkflowReference};
+use super::view::WorkflowView;
+
+/// The finalizer of a workload whose Workflow is in another namespace.
+pub(super) const FINALIZER: &str = "thane.dev/workflow";
+/// The annotation in which people answer gates: a JSON object from a node's id to an [`Answer`].
+pub(super) const ANSWERS: &str = "thane.dev/gate-answers";
+/// How long a workload may wait to begin.
+const PENDING: SignedDuration = SignedDuration::from_mins(5);
+/// A look now and then while something is unfinished, beside the watches.
+const AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// What a person says of a gate.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Answer {
+    /// Whether it opens.
+    pub allow: bool,
+    /// Who says so.
+    pub by: String,
+    /// Why.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// What is there.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// The workload.
+    pub workload: &'a AgentWorkload,
+    /// The Workflow of its name.
+    pub workflow: Option<&'a Value>,
+    /// Whether its template is there.
+    pub template: bool,
+    /// The Workflow's pods that have ended.
+    pub pods: &'a [EndedPod],
+    /// Whether an Argo controller runs Workflows here.
+    pub argo: bool,
+    /// What steps call.
+    pub services: &'a Services,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A question to the policies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// When it is asked.
+    pub stage: Stage,
+    /// About which gate.
+    pub gate: Option<String>,
+    /// With what.
+    pub input: Value,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Keep it until its Workflow is gone.
+    Hold,
+    /// Let it go.
+    Release,
+    /// Make its Workflow.
+    Create(Value),
+    /// Delete its Workflow.
+    Delete,
+    /// End its Workflow where it is.
+    Stop,
+    /// Open or close a gate.
+    Gate {
+        /// The node.
+        node: String,
+        /// Whether it opens.
+        allow: bool,
+        /// Why.
+        message: String,
+    },
+}
+
+/// What is to be done: the status first, then the effects; the questions are answered by further records.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Planned {
+    /// What is known.
+    pub status: AgentWorkloadStatus,
+    /// What must be decided first.
+    pub asks: Vec<Ask>,
+    /// What to do.
+    pub effects: Vec<Effect>,
+    /// When to look again, if nothing happens.
+    pub wake: Option<Timestamp>,
+}
+
+/// What is to be done about a workload.
+pub fn plan(seen: &Seen<'_>) -> Planned {
+    let mut planned = Planned { status: seen.workload.status.clone().unwrap_or_default(), ..Planned::default() };
+    if seen.workload.metadata.deletion_timestamp.is_some() {
+        leave(seen, &mut planned);
+        return planned;
+    }
+    let generation = seen.workload.metadata.generation;
+    if planned.status.phase == Phase::PolicyDenied && planned.status.observed_generation != generation {
+        planned.status = AgentWorkloadStatus::default();
+    }
+    if planned.status.phase.ended() {
+        return planned;
+    }
+    planned.status.observed_generation.get_or_insert(generation.unwrap_or_default());
+    let Some(start) = planned.status.decisions.iter().find(|it| it.stage == Stage::Start).cloned() else {
+        planned.asks.push(Ask { stage: Stage::Start, gate: None, input: input(seen, Stage::Start, None, None) });
+        return planned;
+    };
+    if !start.allow {
+        end(&mut planned, Phase::PolicyDenied, start.reason, seen.now);
+        return planned;
+    }
+    planned.wake = Some(seen.now + AGAIN);
+    match seen.workflow {
+        None => begin(seen, &start, &mut planned),
+        Some(workflow) if create::is_of(workflow, seen.workload) => follow(seen, workflow, &mut planned),
+        Some(_) => {
+            let (name, namespace) = create::place(seen.workload);
+            let why =
+                format!("there is a Workflow {namespace}/{name} already that was not made for this AgentWorkload");
+            end(&mut planned, Phase::Failed, why, seen.now);
+        }
+    }
+    planned
+}
+
+/// It is being deleted: what it made goes first.
+fn leave(seen: &Seen<'_>, planned: &mut Planned) {
+    let held = seen.workload.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
+    match seen.workflow.filter(|workflow| create::is_of(workflow, seen.workload)) {
+        Some(workflow) if !WorkflowView::read(workflow).deleting => planned.effects.push(Effect::Delete),
+        None if held => planned.effects.push(Effect::Release),
+        Some(_) | None => {}
+    }
+}
+
+/// It may start and has no Workflow.
+fn begin(seen: &Seen<'_>, start: &Recorded, planned: &mut Planned) {
+    let (name, namespace) = create::place(seen.workload);
+    if planned.status.argo_workflow.as_ref().is_some_and(|workflow| workflow.uid.is_some()) {
+        let why = format!("its Workflow {namespace}/{name} was deleted");
+        return end(planned, Phase::Failed, why, seen.now);
+    }
+    let Some(template) = create::template(seen.workload) else {
+        let why = "spec.orchestration.workflowTemplateRef names no template, and there is no spec.workflowName";
+        return end(planned, Phase::Failed, why.to_owned(), seen.now);
+    };
+    planned.status.phase = Phase::Pending;
+    if !seen.template {
+        let why = format!("there is no WorkflowTemplate {template} in namespace {namespace}");
+        if seen.now.duration_since(start.at.0) > PENDING {
+            return end(planned, Phase::Failed, why, seen.now);
+        }
+        planned.status.message = Some(why);
+        return;
+    }
+    let away = seen.workload.metadata.namespace.as_deref() != Some(namespace.as_str());
+    let held = seen.workload.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
+    if away && !held {
+        planned.effects.push(Effect::Hold);
+    }
+    let named = seen.workload.spec.orchestration.as_ref().and_then(|it| it.runtime);
+    let recorded = planned.status.argo_workflow.as_ref().map(|workflow| workflow.runtime);
+    let found = if seen.argo { Runtime::Argo } else { Runtime::Thane };
+    let runtime = recorded.or(named).unwrap_or(found);
+    planned.status.argo_workflow = Some(WorkflowReference { runtime, name, namespace, uid: None, created_at: None });
+    planned.status.message = None;
+    planned.effects.push(Effect::Create(create::workflow(seen.workload, &template, runtime, seen.services)));
+}
+
+/// It has a Workflow.
+fn follow(seen: &Seen<'_>, workflow: &Value, planned: &mut Planned) {
+    let view = WorkflowView::read(workflow);
+    if let Some(reference) = &mut planned.status.argo_workflow {
+        reference.uid = Some(view.uid.clone());
+        reference.created_at = view.created.map(Time);
+    }
+    planned.status.argo_phase.clone_from(&view.phase);
+    planned.status.workflow_artifacts = view.artifacts();
+    let running = view.nodes.values().filter(|node| node.kind == "Pod" && node.phase == "Running").count();
+    planned.status.ready_agents = i32::try_from(running).ok();
+    if view.ended() {
+        return finish(seen, &view, planned);
+    }
+    planned.status.phase = if view.phase.is_some() { Phase::Running } else { Phase::Pending };
+    planned.status.message = view.hidden.clone().or_else(|| view.message.clone());
+    gate::decide(seen, &view, planned);
+    let resumed: Vec<(String, Timestamp)> = planned.status.decisions.iter().filter_map(gate::closing).collect();
+    let mut doubts: Vec<(Timestamp, String)> = doubt::unseen(&view, seen.pods, &resumed).into_iter().collect();
+    if let (Some("Pending"), Some(created)) = (view.phase.as_deref(), view.created) {
+        doubts.push((created, view.message.clone().unwrap_or_else(|| "its Workflow is pending".to_owned())));
+    }
+    if let Some((since, why)) = doubts.into_iter().min() {
+        let until = since + doubt::PATIENCE;
+        if seen.now >= until {
+            planned.effects = vec![Effect::Stop];
+            let why = format!("{why} for 5 minutes: is the workflow controller running?");
+            return end(planned, Phase::Failed, why, seen.now);
+        }
+        planned.wake = planned.wake.min(Some(until));
+    }
+}
+
+/// Its Workflow has ended: done, unless a gate stayed closed.
+fn finish(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
+    planned.wake = None;
+    gate::expired(seen, view, planned);
+    let closed = planned.status.decisions.iter().find(|it| it.stage == Stage::Gate && !it.allow).cloned();
+    let failed = view.phase.as_deref() != Some("Succeeded");
+    match closed {
+        Some(closed) => {
+            let gate = closed.gate.and_then(|gate| view.nodes.get(&gate)).map(|node| node.display_name.clone());
+            let why = format!("gate {} was denied: {}", gate.unwrap_or_default(), closed.reason);
+            end(planned, Phase::Failed, why, seen.now);
+        }
+        None if failed => {
+            let phase = view.phase.clone().unwrap_or_default();
+            let told = view.message.clone().unwrap_or_else(|| "without a message".to_owned());
+            end(planned, Phase::Failed, format!("its Workflow ended {phase}: {told}"), seen.now);
+        }
+        None => end(planned, Phase::Completed, "all steps have ended well".to_owned(), seen.now),
+    }
+}
+
+/// Nothing more will happen to it.
+fn end(planned: &mut Planned, phase: Phase, why: String, now: Timestamp) {
+    planned.status.phase = phase;
+    planned.wake = None;
+    planned.status.ready_agents = Some(0);
+    let completed = Condition {
+        type_: "Completed".to_owned(),
+        status: if phase == Phase::Completed { "True" } else { "False" }.to_owned(),
+        reason: format!("{phase:?}"),
+        message: why.clone(),
+        last_transition_time: Time(now),
+        observed_generation: planned.status.observed_generation,
+    };
+    planned.status.conditions.retain(|condition| condition.type_ != completed.type_);
+    planned.status.conditions.push(completed);
+    planned.status.message = Some(why);
+}
+
+/// What a policy is asked with.
+fn input(seen: &Seen<'_>, stage: Stage, gate: Option<&str>, view: Option<&WorkflowView>) -> Value {
+    let (insights, confidence) = view.map(WorkflowView::findings).unwrap_or_default();
+    let meta = &seen.workload.metadata;
+    json!({
+        "stage": stage,
+        "workload": {
+            "name": meta.name, "namespace": meta.namespace, "labels": meta.labels, "spec": seen.workload.spec,
+        },
+        "gate": gate,
+        "insights": insights,
+        "confidence": confidence,
+        "threshold": threshold(seen.workload),
+        "now": seen.now.to_string(),
+    })
+}
+
+/// Above which confidence gates open without a person.
+fn threshold(workload: &AgentWorkload) -> f64 {
+    let said = workload.spec.auto_approve_threshold.as_deref().and_then(|text| text.parse().ok());
+    said.unwrap_or(0.95)
+}

@@ -1,0 +1,130 @@
+//! Gates: nodes that wait until a policy and, where that is not sure enough, a person let the steps behind them go on.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::super::kind::{Phase, Recorded, Stage};
+use super::super::view::{Node, WorkflowView};
+use super::{ANSWERS, Answer, Ask, Effect, Planned, Seen, input};
+
+/// Who decided, where it was a policy.
+const POLICY: &str = "policy";
+/// Who decided, where nobody did in time.
+const DEADLINE: &str = "deadline";
+/// How long a gate waits if its workload does not say.
+const WAIT: i64 = 1800;
+
+/// Decides what can be decided, asks what must be asked, and says who is waited for.
+pub(super) fn decide(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
+    let answers = answers(seen);
+    for gate in view.gates() {
+        let of_gate = |it: &&Recorded| it.stage == Stage::Gate && it.gate.as_deref() == Some(gate.id.as_str());
+        let recorded: Vec<&Recorded> = planned.status.decisions.iter().filter(of_gate).collect();
+        let Some(policy) = recorded.iter().find(|it| it.by == POLICY).copied().cloned() else {
+            let input = input(seen, Stage::Gate, Some(&gate.display_name), Some(view));
+            planned.asks.push(Ask { stage: Stage::Gate, gate: Some(gate.id.clone()), input });
+            continue;
+        };
+        let ruled = recorded.iter().find(|it| it.by != POLICY).copied().cloned();
+        let until = deadline(seen, gate);
+        let ruling = ruled.or_else(|| ruling(&policy, answers.get(&gate.id), until, seen.now));
+        match ruling {
+            Some(ruling) => {
+                let effect = Effect::Gate { node: gate.id.clone(), allow: ruling.allow, message: told(&ruling) };
+                if ruling.by != POLICY && !planned.status.decisions.contains(&ruling) {
+                    planned.status.decisions.push(ruling);
+                }
+                planned.effects.push(effect);
+            }
+            None => {
+                planned.status.phase = Phase::PendingApproval;
+                planned.status.message = Some(format!(
+                    "gate {} waits for a person: thane workload approve or deny {}",
+                    gate.display_name,
+                    seen.workload.metadata.name.as_deref().unwrap_or_default()
+                ));
+                planned.wake = planned.wake.min(Some(until));
+            }
+        }
+    }
+}
+
+/// What the policy's word, a person's and the clock make together; none while a person is waited for.
+fn ruling(policy: &Recorded, answer: Option<&Answer>, until: Timestamp, now: Timestamp) -> Option<Recorded> {
+    if !policy.allow {
+        return Some(policy.clone());
+    }
+    let ruled = |allow: bool, reason: String, by: &str| Recorded {
+        stage: Stage::Gate,
+        gate: policy.gate.clone(),
+        allow,
+        reason,
+        by: by.to_owned(),
+        rule: None,
+        input: None,
+        at: Time(now),
+    };
+    if let Some(answer) = answer {
+        return Some(ruled(answer.allow, answer.reason.clone(), &answer.by));
+    }
+    if sure(policy) {
+        return Some(policy.clone());
+    }
+    (now >= until).then(|| ruled(false, "nobody answered in time".to_owned(), DEADLINE))
+}
+
+/// Gates that ended without us, by the duration of their template: what they came to is recorded.
+pub(super) fn expired(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
+    for gate in
+        view.nodes.values().filter(|node| node.kind == "Suspend" && node.phase != "Skipped" && node.phase != "Omitted")
+    {
+        let ruled = planned.status.decisions.iter().any(|it| {
+            let closes = it.by != POLICY || !it.allow || sure(it);
+            it.gate.as_deref() == Some(gate.id.as_str()) && closes
+        });
+        let opened = gate.parameter("decision").as_deref() == Some("approve");
+        if !ruled && !opened && gate.parameter("decision").is_some() {
+            planned.status.decisions.push(Recorded {
+                stage: Stage::Gate,
+                gate: Some(gate.id.clone()),
+                allow: false,
+                reason: "nobody answered in time".to_owned(),
+                by: DEADLINE.to_owned(),
+                rule: None,
+                input: None,
+                at: Time(gate.finished_at.unwrap_or(seen.now)),
+            });
+        }
+    }
+}
+
+/// A record that opened or closed a gate, and when.
+pub(super) fn closing(recorded: &Recorded) -> Option<(String, Timestamp)> {
+    let closes = recorded.by != POLICY || !recorded.allow || sure(recorded);
+    (recorded.stage == Stage::Gate && closes).then(|| (recorded.gate.clone().unwrap_or_default(), recorded.at.0))
+}
+
+/// Whether a policy's word was enough.
+fn sure(recorded: &Recorded) -> bool {
+    let number =
+        |name: &str| recorded.input.as_ref().and_then(|input| input.get(name)).and_then(serde_json::Value::as_f64);
+    matches!((number("confidence"), number("threshold")), (Some(confidence), Some(threshold)) if confidence > threshold)
+}
+
+fn told(ruling: &Recorded) -> String {
+    let verb = if ruling.allow { "approved" } else { "denied" };
+    format!("{verb} by {}: {}", ruling.by, ruling.reason)
+}
+
+fn deadline(seen: &Seen<'_>, gate: &Node) -> Timestamp {
+    let wait = seen.workload.spec.timeouts.as_ref().and_then(|timeouts| timeouts.suspend_gate).unwrap_or(WAIT);
+    gate.started_at.unwrap_or(seen.now) + SignedDuration::from_secs(wait)
+}
+
+fn answers(seen: &Seen<'_>) -> BTreeMap<String, Answer> {
+    let text = seen.workload.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANSWERS));
+    // What cannot be read answers nothing, and a gate that nobody answers stays closed.
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}

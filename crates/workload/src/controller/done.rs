@@ -1,0 +1,93 @@
+//! What is left of Workflows that have ended: pods, results, and in the end they themselves.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams};
+
+use super::queue::Key;
+use super::store::{Stored, View, text};
+use super::{Shared, argo};
+use crate::spec::{self, WorkflowSpec};
+use crate::status::{NodePhase, Phase, WorkflowStatus};
+use crate::steps::names::WORKFLOW;
+
+/// How long pods are kept where nothing is said.
+const DELAY: Duration = Duration::from_secs(5);
+
+/// Whether a Workflow has ended and that is stored.
+pub(super) fn is_done(stored: &Stored) -> bool {
+    text(&stored.object, "/metadata/labels/workflows.argoproj.io~1completed") == "true"
+}
+
+/// Removes what a Workflow does not need any more, and has the rest looked at when its time comes.
+pub(super) async fn sweep(shared: &Shared, key: &Key, view: &View, status: &WorkflowStatus) {
+    let Ok(workflow) = &view.stored.workflow else { return };
+    let spec = status.stored_spec.as_deref().unwrap_or(&workflow.spec);
+    sweep_pods(shared, key, view, spec, status).await;
+    if !status.phase.is_completed() {
+        return;
+    }
+    if !view.results.is_empty() {
+        let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("WorkflowTaskResult"));
+        let own = ListParams::default().labels(&format!("{WORKFLOW}={}", key.1));
+        told(key, api.delete_collection(&DeleteParams::default(), &own).await.map(drop));
+    }
+    if let Some(at) = removal(spec, status) {
+        if at <= shared.clock.now() {
+            let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("Workflow"));
+            told(key, api.delete(&key.1, &DeleteParams::background()).await.map(drop));
+        } else {
+            later(shared, key, at);
+        }
+    }
+}
+
+/// When a Workflow that has ended is removed.
+fn removal(spec: &WorkflowSpec, status: &WorkflowStatus) -> Option<Timestamp> {
+    let ttl = spec.ttl_strategy.as_ref()?;
+    let own = if status.phase == Phase::Succeeded { ttl.seconds_after_success } else { ttl.seconds_after_failure };
+    let seconds = own.or(ttl.seconds_after_completion)?;
+    status.finished_at.time()?.checked_add(SignedDuration::from_secs(seconds.into())).ok()
+}
+
+async fn sweep_pods(shared: &Shared, key: &Key, view: &View, spec: &WorkflowSpec, status: &WorkflowStatus) {
+    let Some(gc) = &spec.pod_gc else { return };
+    let (completed, succeeded) = (status.phase.is_completed(), status.phase == Phase::Succeeded);
+    let delay = spec::duration(&gc.delete_delay_duration).unwrap_or(DELAY);
+    let api: Api<Pod> = Api::namespaced(shared.client.clone(), &key.0);
+    for (id, pod) in &view.pods {
+        let Some(node) = status.nodes.get(id).filter(|node| node.is_ended()) else { continue };
+        let goes = match gc.strategy.as_str() {
+            "OnPodCompletion" => true,
+            "OnPodSuccess" => node.phase == NodePhase::Succeeded,
+            "OnWorkflowCompletion" => completed,
+            "OnWorkflowSuccess" => succeeded,
+            _ => false,
+        };
+        let (Some(name), true) = (&pod.metadata.name, goes && pod.metadata.deletion_timestamp.is_none()) else {
+            continue;
+        };
+        let at = node.finished_at.time().and_then(|end| end.checked_add(delay).ok()).unwrap_or(Timestamp::MIN);
+        if at <= shared.clock.now() {
+            told(key, api.delete(name, &DeleteParams::default()).await.map(drop));
+        } else {
+            later(shared, key, at);
+        }
+    }
+}
+
+fn later(shared: &Shared, key: &Key, at: Timestamp) {
+    let wait = at.duration_since(shared.clock.now());
+    shared.queue.push_after(key.clone(), wait.try_into().unwrap_or_default());
+}
+
+fn told(key: &Key, removed: Result<(), kube::Error>) {
+    match removed {
+        Ok(()) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be removed"),
+    }
+}

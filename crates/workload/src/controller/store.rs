@@ -1,0 +1,294 @@
+//! What the watches have told, and what this controller wrote since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodSpec};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::queue::Key;
+use crate::engine::{Refused, Sources};
+use crate::spec::{Workflow, WorkflowSpec};
+use crate::status::WorkflowStatus;
+use crate::status::packed::{self, unpacked};
+use crate::steps::TaskResult;
+use crate::steps::names::{NODE_ID, WORKFLOW};
+
+/// A Workflow as it is stored.
+pub(super) struct Stored {
+    /// The whole object, without its status.
+    pub(super) object: Value,
+    /// Its spec, or why it cannot be read.
+    pub(super) workflow: Result<Workflow, String>,
+    /// Its status, with all nodes, or why it cannot be read.
+    pub(super) status: Result<WorkflowStatus, String>,
+    pub(super) version: String,
+}
+
+impl Stored {
+    pub(super) fn read(mut object: Value) -> Self {
+        let version = text(&object, "/metadata/resourceVersion").to_owned();
+        let status = object.as_object_mut().and_then(|fields| fields.remove("status")).unwrap_or_default();
+        let status = if status.is_null() { Ok(WorkflowStatus::default()) } else { serde_json::from_value(status) };
+        let status = status.map_err(|error| error.to_string());
+        let status = status.and_then(|status| unpacked(status).map_err(|error: packed::Error| error.to_string()));
+        if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+        let workflow = crate::spec::from_value(object.clone()).map_err(|error| error.to_string());
+        Self { object, workflow, status, version }
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (text(&self.object, "/metadata/namespace").to_owned(), text(&self.object, "/metadata/name").to_owned())
+    }
+}
+
+/// What is known of one Workflow beyond what is stored.
+#[derive(Default, Clone)]
+pub(super) struct Memory {
+    /// The version it was derived from; of no use for another one.
+    pub(super) based_on: String,
+    pub(super) status: WorkflowStatus,
+    pub(super) refused: BTreeMap<String, Refused>,
+    /// When a status was last written, on the monotonic clock.
+    pub(super) written_at: Option<Duration>,
+}
+
+#[derive(Default)]
+pub(super) struct Record {
+    pub(super) stored: Option<Arc<Stored>>,
+    pub(super) memory: Memory,
+    pub(super) pods: BTreeMap<String, Arc<Pod>>,
+    pub(super) results: BTreeMap<String, Arc<TaskResult>>,
+    /// Pods that were deleted; as many as the Workflow had.
+    gone: BTreeSet<String>,
+}
+
+/// Everything.
+#[derive(Default)]
+pub(super) struct Store {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    records: BTreeMap<Key, Record>,
+    templates: BTreeMap<Key, Arc<WorkflowSpec>>,
+    settings: BTreeMap<Key, Arc<BTreeMap<String, String>>>,
+    listed: BTreeSet<&'static str>,
+}
+
+/// What a look at a Workflow is based on.
+pub(super) struct View {
+    pub(super) stored: Arc<Stored>,
+    pub(super) memory: Memory,
+    pub(super) pods: BTreeMap<String, Arc<Pod>>,
+    pub(super) results: BTreeMap<String, Arc<TaskResult>>,
+}
+
+impl Store {
+    /// Says that a kind is known as a whole; whether all are now.
+    pub(super) fn listed(&self, kind: &'static str, all: usize) -> bool {
+        let mut inner = self.inner.lock();
+        inner.listed.insert(kind) && inner.listed.len() == all
+    }
+
+    pub(super) fn is_listed(&self, all: usize) -> bool {
+        self.inner.lock().listed.len() >= all
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.inner.lock().records.keys().cloned().collect()
+    }
+
+    /// A Workflow as the API has it, unless something newer is known.
+    pub(super) fn put(&self, stored: Stored) -> Key {
+        let key = stored.key();
+        let mut inner = self.inner.lock();
+        let record = inner.records.entry(key.clone()).or_default();
+        if !record.stored.as_ref().is_some_and(|known| is_newer(&known.version, &stored.version)) {
+            record.stored = Some(Arc::new(stored));
+        }
+        key
+    }
+
+    pub(super) fn remove(&self, key: &Key) {
+        let mut inner = self.inner.lock();
+        if let Some(record) = inner.records.get_mut(key) {
+            record.stored = None;
+            record.memory = Memory::default();
+            if record.pods.is_empty() && record.results.is_empty() {
+                inner.records.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn put_pod(&self, pod: Pod) -> Option<Key> {
+        let (key, node) = (owner(&pod.metadata)?, pod.metadata.annotations.as_ref()?.get(NODE_ID)?.clone());
+        let pod = Arc::new(trimmed(pod));
+        self.inner.lock().records.entry(key.clone()).or_default().pods.insert(node, pod);
+        Some(key)
+    }
+
+    /// A pod that was just made, unless the watch knows it already.
+    pub(super) fn put_new_pod(&self, pod: Pod) {
+        let Some(key) = owner(&pod.metadata) else { return };
+        let Some(node) = pod.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID)).cloned() else { return };
+        let mut inner = self.inner.lock();
+        let record = inner.records.entry(key).or_default();
+        let known = record.pods.get(&node).is_some_and(|known| known.metadata.uid == pod.metadata.uid);
+        if !known && !record.gone.contains(pod.metadata.uid.as_deref().unwrap_or_default()) {
+            record.pods.insert(node, Arc::new(trimmed(pod)));
+        }
+    }
+
+    /// All pods and results of a Workflow, as a list told.
+    pub(super) fn put_all(&self, key: &Key, pods: Vec<Pod>, results: Vec<TaskResult>) {
+        let node = |pod: &Pod| pod.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID)).cloned();
+        if let Some(record) = self.inner.lock().records.get_mut(key) {
+            let pods = pods.into_iter().filter_map(|pod| Some((node(&pod)?, Arc::new(trimmed(pod)))));
+            record.pods = pods.collect();
+            let results = results.into_iter().map(|result| (result.node_id().to_owned(), Arc::new(result)));
+            record.results = results.collect();
+        }
+    }
+
+    /// Forgets pods that a list of all does not name; whose they were.
+    pub(super) fn retain_pods(&self, all: &[Pod]) -> Vec<Key> {
+        let uids: BTreeSet<&str> = all.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+        let mut changed = Vec::new();
+        for (key, record) in &mut self.inner.lock().records {
+            let before = record.pods.len();
+            record.pods.retain(|_, pod| uids.contains(pod.metadata.uid.as_deref().unwrap_or_default()));
+            if record.pods.len() != before {
+                changed.push(key.clone());
+            }
+        }
+        changed
+    }
+
+    pub(super) fn remove_pod(&self, pod: &Pod) -> Option<Key> {
+        let (key, node) = (owner(&pod.metadata)?, pod.metadata.annotations.as_ref()?.get(NODE_ID)?);
+        let mut inner = self.inner.lock();
+        let record = inner.records.get_mut(&key)?;
+        // Another pod of the same name may have taken its place.
+        if record.pods.get(node).is_some_and(|known| known.metadata.uid == pod.metadata.uid) {
+            record.pods.remove(node);
+        }
+        record.gone.extend(pod.metadata.uid.clone());
+        if record.stored.is_none() && record.pods.is_empty() && record.results.is_empty() {
+            inner.records.remove(&key);
+        }
+        Some(key)
+    }
+
+    pub(super) fn put_result(&self, result: TaskResult) -> Option<Key> {
+        let key = result_owner(&result)?;
+        let node = result.node_id().to_owned();
+        self.inner.lock().records.entry(key.clone()).or_default().results.insert(node, Arc::new(result));
+        Some(key)
+    }
+
+    pub(super) fn remove_result(&self, result: &TaskResult) {
+        let Some(key) = result_owner(result) else { return };
+        let mut inner = self.inner.lock();
+        let Some(record) = inner.records.get_mut(&key) else { return };
+        record.results.remove(result.node_id());
+        if record.stored.is_none() && record.pods.is_empty() && record.results.is_empty() {
+            inner.records.remove(&key);
+        }
+    }
+
+    /// A template; the namespace of cluster templates is empty.
+    pub(super) fn put_template(&self, key: Key, spec: Option<WorkflowSpec>) {
+        let templates = &mut self.inner.lock().templates;
+        match spec {
+            Some(spec) => templates.insert(key, Arc::new(spec)),
+            None => templates.remove(&key),
+        };
+    }
+
+    pub(super) fn put_settings(&self, map: &ConfigMap, is_there: bool) {
+        let key = (map.metadata.namespace.clone().unwrap_or_default(), map.metadata.name.clone().unwrap_or_default());
+        let settings = &mut self.inner.lock().settings;
+        if is_there {
+            settings.insert(key, Arc::new(map.data.clone().unwrap_or_default()));
+        } else {
+            settings.remove(&key);
+        }
+    }
+
+    pub(super) fn view(&self, key: &Key) -> Option<View> {
+        let inner = self.inner.lock();
+        let record = inner.records.get(key)?;
+        let stored = Arc::clone(record.stored.as_ref()?);
+        let (memory, pods, results) = (record.memory.clone(), record.pods.clone(), record.results.clone());
+        Some(View { stored, memory, pods, results })
+    }
+
+    /// Keeps what a look came to.
+    pub(super) fn remember(&self, key: &Key, memory: Memory) {
+        if let Some(record) = self.inner.lock().records.get_mut(key) {
+            record.memory = memory;
+        }
+    }
+
+    /// Templates and settings as a namespace sees them.
+    pub(super) fn within<'s>(&'s self, namespace: &'s str) -> Within<'s> {
+        Within { store: self, namespace }
+    }
+}
+
+/// Templates and settings of one namespace.
+pub(super) struct Within<'s> {
+    store: &'s Store,
+    namespace: &'s str,
+}
+
+impl Sources for Within<'_> {
+    fn workflow_template(&self, name: &str) -> Option<Arc<WorkflowSpec>> {
+        let key = (self.namespace.to_owned(), name.to_owned());
+        self.store.inner.lock().templates.get(&key).cloned()
+    }
+
+    fn cluster_template(&self, name: &str) -> Option<Arc<WorkflowSpec>> {
+        self.store.inner.lock().templates.get(&(String::new(), name.to_owned())).cloned()
+    }
+
+    fn config_value(&self, name: &str, key: &str) -> Option<String> {
+        let map = self.store.inner.lock().settings.get(&(self.namespace.to_owned(), name.to_owned())).cloned()?;
+        map.get(key).cloned()
+    }
+}
+
+/// Whether the first version is newer than the second.
+fn is_newer(first: &str, second: &str) -> bool {
+    match (first.parse::<u64>(), second.parse::<u64>()) {
+        (Ok(first), Ok(second)) => first > second,
+        _ => false,
+    }
+}
+
+fn owner(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Option<Key> {
+    Some((metadata.namespace.clone()?, metadata.labels.as_ref()?.get(WORKFLOW)?.clone()))
+}
+
+fn result_owner(result: &TaskResult) -> Option<Key> {
+    let name = result.metadata["labels"][WORKFLOW].as_str()?;
+    Some((result.metadata["namespace"].as_str()?.to_owned(), name.to_owned()))
+}
+
+/// What a look reads of a pod.
+fn trimmed(mut pod: Pod) -> Pod {
+    pod.metadata.managed_fields = None;
+    pod.spec = pod.spec.map(|spec| PodSpec { node_name: spec.node_name, ..PodSpec::default() });
+    pod
+}
+
+/// A text within an object.
+pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,173 @@
+//! Following everything that Workflows are made of.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::DynamicObject;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use thane_runtime::Tasks;
+
+use super::store::Stored;
+use super::{Shared, argo};
+use crate::spec::Workflow;
+use crate::steps::TaskResult;
+use crate::steps::names::{INSTANCE, WORKFLOW};
+
+/// Kinds that have to be known before anything is started.
+pub(super) const KINDS: usize = 6;
+/// `ConfigMaps` that parameters may come from.
+const SETTINGS: &str = "workflows.argoproj.io/configmap-type=Parameter";
+
+/// A word of a watch.
+enum Word<K> {
+    There(K),
+    Gone(K),
+    Listed(Vec<K>),
+}
+
+pub(super) fn start(shared: &Arc<Shared>, tasks: &Tasks) {
+    let own = match &shared.options.instance {
+        Some(id) => format!("{INSTANCE}={id}"),
+        None => format!("!{INSTANCE}"),
+    };
+    let dynamic = |kind: &str| Api::<DynamicObject>::all_with(shared.client.clone(), &argo(kind));
+    follow(shared, tasks, "workflows", dynamic("Workflow"), Some(&own), workflow);
+    follow(shared, tasks, "pods", Api::<Pod>::all(shared.client.clone()), Some(WORKFLOW), pod);
+    follow(shared, tasks, "task-results", dynamic("WorkflowTaskResult"), Some(WORKFLOW), result);
+    follow(shared, tasks, "templates", dynamic("WorkflowTemplate"), None, template);
+    follow(shared, tasks, "cluster-templates", dynamic("ClusterWorkflowTemplate"), None, template);
+    follow(shared, tasks, "settings", Api::<ConfigMap>::all(shared.client.clone()), Some(SETTINGS), settings);
+}
+
+fn follow<K>(
+    shared: &Arc<Shared>,
+    tasks: &Tasks,
+    name: &'static str,
+    api: Api<K>,
+    labels: Option<&str>,
+    observe: fn(&Shared, Word<K>),
+) where
+    K: Resource<DynamicType: Clone> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = labels.map_or_else(watcher::Config::default, |labels| watcher::Config::default().labels(labels));
+    let mut words = watcher(api, config).default_backoff().boxed();
+    let shared = Arc::clone(shared);
+    tasks.spawn_essential(name, async move {
+        let mut listing = Vec::new();
+        while let Some(word) = words.next().await {
+            match word {
+                Ok(watcher::Event::Init) => listing.clear(),
+                Ok(watcher::Event::InitApply(object)) => {
+                    listing.push(object.clone());
+                    observe(&shared, Word::There(object));
+                }
+                Ok(watcher::Event::InitDone) => {
+                    observe(&shared, Word::Listed(std::mem::take(&mut listing)));
+                    listed(&shared, name);
+                }
+                Ok(watcher::Event::Apply(object)) => observe(&shared, Word::There(object)),
+                Ok(watcher::Event::Delete(object)) => observe(&shared, Word::Gone(object)),
+                Err(error) => {
+                    tracing::warn!(%error, watch = name, "a watch failed, trying again");
+                    if is_absent(&error) {
+                        // A cluster without this kind has none of them.
+                        listed(&shared, name);
+                    }
+                }
+            }
+        }
+    });
+}
+
+fn is_absent(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Once everything is known, everything is looked at.
+fn listed(shared: &Shared, name: &'static str) {
+    if shared.store.listed(name, KINDS) {
+        for key in shared.store.keys() {
+            shared.queue.push(key);
+        }
+    }
+}
+
+fn workflow(shared: &Shared, word: Word<DynamicObject>) {
+    match word {
+        Word::There(object) => {
+            let Ok(object) = serde_json::to_value(&object) else { return };
+            shared.queue.push(shared.store.put(Stored::read(object)));
+        }
+        Word::Gone(object) => shared.store.remove(&key(&object)),
+        Word::Listed(all) => {
+            let known: std::collections::BTreeSet<_> = all.iter().map(key).collect();
+            for gone in shared.store.keys().into_iter().filter(|one| !known.contains(one)) {
+                shared.store.remove(&gone);
+            }
+        }
+    }
+}
+
+fn pod(shared: &Shared, word: Word<Pod>) {
+    let key = match word {
+        Word::There(pod) => shared.store.put_pod(pod),
+        Word::Gone(pod) => shared.store.remove_pod(&pod),
+        Word::Listed(all) => {
+            for key in shared.store.retain_pods(&all) {
+                shared.queue.push(key);
+            }
+            None
+        }
+    };
+    if let Some(key) = key {
+        shared.queue.push(key);
+    }
+}
+
+fn result(shared: &Shared, word: Word<DynamicObject>) {
+    let read = |object: DynamicObject| -> Option<TaskResult> {
+        serde_json::from_value(serde_json::to_value(object).ok()?).ok()
+    };
+    match word {
+        Word::There(object) => {
+            if let Some(key) = read(object).and_then(|result| shared.store.put_result(result)) {
+                shared.queue.push(key);
+            }
+        }
+        Word::Gone(object) => {
+            if let Some(result) = read(object) {
+                shared.store.remove_result(&result);
+            }
+        }
+        Word::Listed(_) => {}
+    }
+}
+
+fn template(shared: &Shared, word: Word<DynamicObject>) {
+    match word {
+        Word::There(object) => {
+            let key = key(&object);
+            let read =
+                serde_json::to_value(object).ok().and_then(|value| crate::spec::from_value::<Workflow>(value).ok());
+            shared.store.put_template(key, read.map(|template| template.spec));
+        }
+        Word::Gone(object) => shared.store.put_template(key(&object), None),
+        Word::Listed(_) => {}
+    }
+}
+
+fn settings(shared: &Shared, word: Word<ConfigMap>) {
+    match word {
+        Word::There(map) => shared.store.put_settings(&map, true),
+        Word::Gone(map) => shared.store.put_settings(&map, false),
+        Word::Listed(_) => {}
+    }
+}
+
+fn key(object: &DynamicObject) -> super::queue::Key {
+    (object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap_or_default())
+}

@@ -1,0 +1,301 @@
+//! One look at one Workflow, and doing what it came to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::queue::Key;
+use super::store::{Memory, View};
+use super::watches::KINDS;
+use super::{argo, done, write};
+use crate::engine::{Effect, Operated, Refused, Seen, Start, operate};
+use crate::status::{Phase, WorkflowStatus};
+use crate::steps::names::WORKFLOW;
+use crate::steps::{self, Identity, PodRequest};
+
+/// Pods made at once for one Workflow.
+const STARTS: usize = 16;
+/// How long to wait before a pod that could not be made is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Looks at Workflows, one after another, for ever.
+pub(super) async fn run(shared: &Shared) {
+    loop {
+        let key = shared.queue.next().await;
+        shared.metrics.waiting.set(i64::try_from(shared.queue.len()).unwrap_or(i64::MAX));
+        look(shared, &key).await;
+        shared.queue.done(&key);
+    }
+}
+
+async fn look(shared: &Shared, key: &Key) {
+    if !shared.store.is_listed(KINDS) {
+        return;
+    }
+    let Some(view) = shared.store.view(key) else { return };
+    shared.metrics.looks.inc();
+    if done::is_done(&view.stored) {
+        if let Ok(status) = &view.stored.status {
+            done::sweep(shared, key, &view, status).await;
+        }
+        return;
+    }
+    if !view.memory.based_on.is_empty() && view.memory.based_on != view.stored.version && !reread(shared, key).await {
+        return;
+    }
+    let Some(view) = shared.store.view(key) else { return };
+    let operated = decided(shared, key, &view);
+    let mut memory = Memory {
+        based_on: view.stored.version.clone(),
+        status: operated.status.clone(),
+        refused: view.memory.refused.clone(),
+        written_at: view.memory.written_at,
+    };
+    let (starts, ends): (Vec<&Effect>, Vec<&Effect>) =
+        operated.effects.iter().partition(|effect| matches!(effect, Effect::Start(_) | Effect::Claim(_)));
+    begin(shared, key, &view, &starts, &mut memory).await;
+    let urgent = operated.status.phase.is_completed() || !ends.is_empty();
+    let stored = write::due(shared, key, &view, &operated, &mut memory, urgent).await;
+    shared.store.remember(key, memory);
+    if stored {
+        finish(shared, key, &ends).await;
+        done::sweep(shared, key, &view, &operated.status).await;
+    } else if !ends.is_empty() {
+        shared.queue.push(key.clone());
+    }
+    if let Some(at) = operated.wake_at {
+        let wait = at.duration_since(shared.clock.now());
+        shared.queue.push_after(key.clone(), wait.try_into().unwrap_or_default());
+    }
+}
+
+/// Somebody else changed the Workflow, and perhaps removed pods and results before: what there is of them counts, not
+/// what the watches have told so far.
+async fn reread(shared: &Shared, key: &Key) -> bool {
+    let own = ListParams::default().labels(&format!("{WORKFLOW}={}", key.1));
+    let pods: Api<Pod> = Api::namespaced(shared.client.clone(), &key.0);
+    let results: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("WorkflowTaskResult"));
+    match futures::future::try_join(pods.list(&own), results.list(&own)).await {
+        Ok((pods, results)) => {
+            let results =
+                results.items.iter().filter_map(|one| serde_json::from_value(serde_json::to_value(one).ok()?).ok());
+            shared.store.put_all(key, pods.items, results.collect());
+            true
+        }
+        Err(error) => {
+            tracing::warn!(namespace = key.0, workflow = key.1, %error, "its pods could not be listed, trying again");
+            shared.queue.push_after(key.clone(), AGAIN);
+            false
+        }
+    }
+}
+
+/// What a Workflow does next.
+fn decided(shared: &Shared, key: &Key, view: &View) -> Operated {
+    let stored = &view.stored;
+    let (workflow, status) = match (&stored.workflow, &stored.status) {
+        (Ok(workflow), Ok(status)) => (workflow, status),
+        (Err(error), _) => return broken(&format!("cannot unmarshall spec: {error}"), shared),
+        (_, Err(error)) => return broken(error, shared),
+    };
+    let status = if view.memory.based_on == stored.version { view.memory.status.clone() } else { status.clone() };
+    let identity = identity(shared, key, workflow.metadata.uid.as_deref());
+    let sources = shared.store.within(&key.0);
+    let seen = Seen { pods: &view.pods, results: &view.results, refused: &view.memory.refused, sources: &sources };
+    operate(workflow, &identity, status, &seen, shared.clock.now())
+}
+
+fn identity(shared: &Shared, key: &Key, uid: Option<&str>) -> Identity {
+    Identity {
+        name: key.1.clone(),
+        namespace: key.0.clone(),
+        uid: uid.unwrap_or_default().to_owned(),
+        instance: shared.options.instance.clone(),
+    }
+}
+
+/// A Workflow that cannot be read ends at once.
+fn broken(message: &str, shared: &Shared) -> Operated {
+    let now = crate::status::Moment::of(shared.clock.now());
+    let labels = [(crate::engine::PHASE_LABEL, "Failed"), (crate::engine::COMPLETED_LABEL, "true")];
+    Operated {
+        status: WorkflowStatus {
+            phase: Phase::Failed,
+            message: message.to_owned(),
+            started_at: now,
+            finished_at: now,
+            ..WorkflowStatus::default()
+        },
+        labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        annotations: BTreeMap::new(),
+        effects: Vec::new(),
+        wake_at: None,
+        changed: true,
+    }
+}
+
+/// Makes claims, then pods, a few at a time.
+async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], memory: &mut Memory) {
+    for effect in effects {
+        if let Effect::Claim(claim) = effect
+            && let Err(error) = make_claim(shared, key, claim).await
+        {
+            tracing::warn!(namespace = key.0, workflow = key.1, %error, "a claim could not be made");
+            shared.queue.push_after(key.clone(), AGAIN);
+        }
+    }
+    let claims = memory.status.persistent_volume_claims.clone();
+    let uid = view.stored.workflow.as_ref().ok().and_then(|workflow| workflow.metadata.uid.clone());
+    let identity = identity(shared, key, uid.as_deref());
+    let mut starts = Vec::new();
+    for effect in effects {
+        if let Effect::Start(start) = effect {
+            starts.push(make_step(shared, &identity, &claims, start));
+        }
+    }
+    let started: Vec<(String, Result<Pod, Refused>)> =
+        futures::stream::iter(starts).buffer_unordered(STARTS).collect().await;
+    for (node, made) in started {
+        match made {
+            Ok(pod) => {
+                shared.metrics.starts.inc();
+                memory.refused.remove(&node);
+                shared.store.put_new_pod(pod);
+            }
+            Err(refused) => {
+                shared.metrics.refusals.inc();
+                let wait = if refused.is_transient { AGAIN } else { Duration::ZERO };
+                memory.refused.insert(node, refused);
+                shared.queue.push_after(key.clone(), wait);
+            }
+        }
+    }
+}
+
+async fn make_step(
+    shared: &Shared,
+    identity: &Identity,
+    claims: &[Value],
+    start: &Start,
+) -> (String, Result<Pod, Refused>) {
+    (start.node_id.clone(), make_pod(shared, identity, claims, start).await)
+}
+
+async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start: &Start) -> Result<Pod, Refused> {
+    let request = PodRequest {
+        workflow: identity,
+        node_id: &start.node_id,
+        node_name: &start.node_name,
+        template: &start.template,
+        boundary: start.boundary.as_ref(),
+        spec: &start.spec,
+        claims,
+        repository: shared.options.repository.as_ref(),
+        active_seconds: start.active_seconds,
+        deadline: start.deadline,
+        wants_result: start.wants_result,
+        on_exit: start.on_exit,
+        settings: &shared.options.settings,
+    };
+    let wanted = steps::pod(&request).map_err(|refusal| Refused { message: refusal.0, is_transient: false })?;
+    claim_artifacts(shared, &identity.namespace, &wanted.pod).await.map_err(|error| refused(&error))?;
+    if let Some(config) = &wanted.config {
+        let api: Api<ConfigMap> = Api::namespaced(shared.client.clone(), &identity.namespace);
+        match api.create(&PostParams::default(), config).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            made => drop(made.map_err(|error| refused(&error))?),
+        }
+    }
+    let api: Api<Pod> = Api::namespaced(shared.client.clone(), &identity.namespace);
+    match api.create(&PostParams::default(), &wanted.pod).await {
+        Ok(pod) => Ok(pod),
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            let found = api.get(&start.pod).await.map_err(|error| refused(&error))?;
+            let owned = found.metadata.owner_references.iter().flatten().any(|owner| owner.uid == identity.uid);
+            if owned && found.metadata.deletion_timestamp.is_none() {
+                return Ok(found);
+            }
+            let message = format!("pod {} exists and is not this workflow's, or is being deleted", start.pod);
+            Err(Refused { message, is_transient: true })
+        }
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+/// Whether trying again may help.
+fn refused(error: &kube::Error) -> Refused {
+    match error {
+        kube::Error::Api(status) => {
+            let quota = status.code == 403 && status.message.contains("exceeded quota");
+            let is_transient = status.code >= 500 || status.code == 429 || status.code == 409 || quota;
+            Refused { message: status.message.clone(), is_transient }
+        }
+        other => Refused { message: other.to_string(), is_transient: true },
+    }
+}
+
+/// A pod that keeps artifacts in the claim for them needs it in its namespace.
+async fn claim_artifacts(shared: &Shared, namespace: &str, pod: &Pod) -> Result<(), kube::Error> {
+    let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let uses = volumes
+        .into_iter()
+        .any(|volume| volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim));
+    if !uses || shared.claimed.lock().contains(namespace) {
+        return Ok(());
+    }
+    let object = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    make_claim(shared, &(namespace.to_owned(), String::new()), &object).await?;
+    shared.claimed.lock().insert(namespace.to_owned());
+    Ok(())
+}
+
+async fn make_claim(shared: &Shared, key: &Key, claim: &Value) -> Result<(), kube::Error> {
+    let claim: PersistentVolumeClaim = serde_json::from_value(claim.clone()).map_err(kube::Error::SerdeError)?;
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);
+    match api.create(&PostParams::default(), &claim).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+/// Ends pods and gives claims back.
+async fn finish(shared: &Shared, key: &Key, effects: &[&Effect]) {
+    for effect in effects {
+        let ended = match effect {
+            Effect::End { pod } => end_pod(shared, key, pod).await,
+            Effect::Unclaim { claim } => {
+                let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);
+                api.delete(claim, &DeleteParams::default()).await.map(drop)
+            }
+            Effect::Start(_) | Effect::Claim(_) => Ok(()),
+        };
+        match ended {
+            Ok(()) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be ended"),
+        }
+    }
+}
+
+/// Ends a pod and keeps it, so that its log can still be read; where that is refused, deletes it.
+async fn end_pod(shared: &Shared, key: &Key, pod: &str) -> Result<(), kube::Error> {
+    let api: Api<Pod> = Api::namespaced(shared.client.clone(), &key.0);
+    let over = json!({"spec": {"activeDeadlineSeconds": 1}});
+    match api.patch(pod, &PatchParams::default(), &Patch::Merge(&over)).await {
+        Err(kube::Error::Api(status)) if status.code == 422 || status.code == 403 => {
+            api.delete(pod, &DeleteParams::default()).await.map(drop)
+        }
+        patched => patched.map(drop),
+    }
+}
