@@ -4,6 +4,7 @@ mod drive;
 mod metrics;
 mod objects;
 mod rights;
+pub mod tunnel;
 mod watch;
 
 pub use drive::{Command, Driver, Live, NoLive, Snapshot, Stream, Tell};
