@@ -6,7 +6,9 @@ use std::time::Duration;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use thane_api::event::TUNNEL;
 use thane_link::{Command, Driver, Figures, Live, Objects, Observed, Snapshot, Source, Stream, collection, follow};
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::agent::{Agent, AgentLink};
 use thane_sync::link::{self, Peer};
@@ -18,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{self, Dialer, Opened};
+use crate::tunnel::Tunnel;
 
 /// What an agent is told.
 #[derive(Debug, Clone)]
@@ -44,8 +47,10 @@ pub struct Parts {
     pub dialer: Dialer,
     /// Time.
     pub clock: SharedClock,
-    /// Live access.
+    /// Live access over the events.
     pub live: Arc<dyn Live>,
+    /// Live access over calls of their own, with hubs that can; none offers none.
+    pub tunnel: Option<Tunnel>,
     /// A random text of this process.
     pub salt: String,
 }
@@ -67,7 +72,7 @@ impl Handle {
 
 /// What an agent can do beyond upstream's protocol.
 pub fn capabilities() -> std::collections::BTreeSet<String> {
-    [DIGEST, PONG].map(str::to_owned).into()
+    [DIGEST, PONG, TUNNEL].map(str::to_owned).into()
 }
 
 /// What waits for the connection's loop before the watches wait.
@@ -104,7 +109,11 @@ pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tas
     };
     let feeds = tasks.child("feeds");
     feeds.spawn_essential("watched", feed(incoming, commands.clone(), dial, feeds.token()));
-    connections.spawn_essential("opened", open(opened, commands.clone(), connections.token()));
+    if let Some(tunnel) = &parts.tunnel {
+        tunnel.metrics().register(registry.sub_registry_with_prefix(PREFIX));
+    }
+    let opening = open(opened, commands.clone(), parts.tunnel, connections.clone());
+    connections.spawn_essential("opened", opening);
     Handle { commands }
 }
 
@@ -171,16 +180,24 @@ async fn feed(
 }
 
 /// Gives open streams to the loop.
-async fn open(mut opened: mpsc::Receiver<Opened>, commands: mpsc::Sender<Command<Agent>>, stop: CancellationToken) {
+async fn open(
+    mut opened: mpsc::Receiver<Opened>,
+    commands: mpsc::Sender<Command<Agent>>,
+    tunnel: Option<Tunnel>,
+    tasks: Tasks,
+) {
     loop {
         let new = tokio::select! {
-            () = stop.cancelled() => return,
+            () = tasks.cancelled() => return,
             next = opened.recv() => match next {
                 Some(next) => next,
                 None => return,
             },
         };
-        let Opened { agent, hub_namespace, capabilities, outgoing, incoming, close, .. } = new;
+        let Opened { agent, hub_namespace, capabilities, outgoing, incoming, close, calls, .. } = new;
+        if let Some(tunnel) = tunnel.clone().filter(|_| capabilities.contains(TUNNEL)) {
+            tasks.spawn("tunnel", tunnel.serve(calls, close.clone(), tasks.clone()));
+        }
         let tell = Box::new(move |link: &mut AgentLink, now| {
             link.hub_connected(now, agent, hub_namespace, Peer { capabilities });
         });

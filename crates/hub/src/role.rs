@@ -27,6 +27,7 @@ use thane_sync::router::Router;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::gate::Gate;
+use crate::proxy::tunnel::Tunnels;
 use crate::transport::{self, Service, Stream};
 
 pub use identity::principal_uid;
@@ -69,6 +70,8 @@ pub struct Parts {
     pub live: Arc<dyn Live>,
     /// Logs and terminals.
     pub streams: Arc<dyn transport::Live>,
+    /// Requests to agents' clusters.
+    pub tunnels: Tunnels,
     /// What else agents may call on this listener.
     pub guests: Option<transport::Guests>,
     /// A random text of this process.
@@ -134,6 +137,7 @@ struct Running {
     config: Config,
     clock: SharedClock,
     live: Arc<dyn Live>,
+    tunnels: Tunnels,
     salt: String,
     principal_uid: String,
     figures: Figures,
@@ -172,11 +176,13 @@ pub async fn start(
     let metrics = transport::Metrics::default();
     metrics.register(registry.sub_registry_with_prefix(PREFIX));
     metrics.register_calls(registry);
+    parts.tunnels.metrics().register(registry.sub_registry_with_prefix(PREFIX));
     let service = Service {
         metrics,
         gate: parts.gate,
         streams,
         live: parts.streams,
+        tunnels: parts.tunnels.clone(),
         guests: parts.guests,
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
@@ -188,6 +194,7 @@ pub async fn start(
         records: record::Records::start(parts.client, Arc::clone(&parts.clock), &tasks.child("records"), registry),
         clock: parts.clock,
         live: parts.live,
+        tunnels: parts.tunnels,
         salt: parts.salt,
         principal_uid,
         figures,
@@ -309,6 +316,7 @@ impl Running {
         }
         let news = self.router.set_mode(&agent, identity.mode);
         self.tell(news).await;
+        self.tunnels.connected(&identity, stream.close.clone());
         self.records.connected(&identity, stream.peer, self.clock.now());
         self.watch_end(&agent, &stream.close);
         let peer = Peer { capabilities: identity.capabilities };
