@@ -63,6 +63,8 @@ pub(crate) struct UpSettings {
     pub(crate) discovery_address: SocketAddr,
     /// Where cluster 1's agent answers DNS; cluster N's is N-1 ports above.
     pub(crate) dns_address: SocketAddr,
+    /// Where clients of agents' clusters call.
+    pub(crate) proxy_address: SocketAddr,
     /// Where the gateway of sandboxes listens.
     pub(crate) gateway_address: SocketAddr,
     /// Every listener takes a free port.
@@ -88,6 +90,7 @@ impl Default for UpSettings {
             api_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6443)),
             discovery_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8502)),
             dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
+            proxy_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
             gateway_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             ephemeral_ports: false,
             encryption_keys: None,

@@ -95,6 +95,7 @@ impl Crowd {
                 dialer,
                 clock,
                 live: Arc::new(NoLive),
+                tunnel: None,
                 salt: name.clone(),
             };
             let tasks = self.tasks.child(name.clone());

@@ -156,6 +156,7 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         clock,
         live: Arc::new(NoLive),
         streams: Arc::new(thane_hub::transport::NoLive),
+        tunnels: thane_hub::proxy::Tunnels::new(thane_hub::proxy::tunnel::Config::default(), tasks.child("tunnels")),
         guests: None,
         salt: format!("hub-{start}"),
     };
@@ -205,6 +206,7 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
         dialer: Dialer::new(connection, Arc::new(Simulated), Some(tls), Arc::clone(&clock)),
         clock,
         live: Arc::new(NoLive),
+        tunnel: None,
         salt: format!("{name}-{start}"),
     };
     thane_agent::role::start(&config, parts, &mut Registry::default(), &tasks);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::{Map, Value};
 use thane_api::code;
+use thane_api::event::TUNNEL;
 use thane_hub::gate::{Certificates, Gate, Method, Options, Tokens, generate_key};
+use thane_hub::proxy::{Tunnels, tunnel};
 use thane_hub::role::{self, Config, Parts};
 use thane_hub::transport;
 use thane_runtime::Tasks;
@@ -55,6 +57,9 @@ async fn start(
     let listener = bind(&ground.network, listen_address(&hub.listen_host, hub.listen_port)?, "--listen-port").await?;
     let address = listener.local_addr();
     let guests = super::discovery::registry(&hub.discovery, &mut ground).await?;
+    let tunnels = Tunnels::new(tunnel::Config::default(), ground.tasks.child("tunnels"));
+    let live = super::live::Live { client: &client, gate: &gate, tunnels: &tunnels, namespace: &namespace };
+    super::live::start(hub, live, &mut ground).await?;
     let parts = Parts {
         client,
         listener,
@@ -63,6 +68,7 @@ async fn start(
         clock: Arc::clone(&ground.clock),
         live: Arc::new(thane_link::NoLive),
         streams: Arc::new(transport::NoLive),
+        tunnels,
         guests,
         salt: uuid::Uuid::new_v4().to_string(),
     };
@@ -151,7 +157,7 @@ async fn gate(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         certificates: certificates(hub.certificates, &method),
         methods: vec![method],
-        capabilities: BTreeSet::from([DIGEST, PONG].map(str::to_owned)),
+        capabilities: BTreeSet::from([DIGEST, PONG, TUNNEL].map(str::to_owned)),
     };
     let clock = Arc::clone(&ground.clock);
     if hub.jwt.temporary {
