@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName, UPGRADE};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
@@ -20,7 +20,7 @@ use super::{Client, Proxy};
 /// What people's paths begin with.
 const PEOPLE: &str = "/agents/";
 /// Kubernetes' name for what links the records of one request.
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const AUDIT_ID: &str = "audit-id";
 /// Bytes of a request's body; Kubernetes itself takes three MiB.
 const BODY_MAX: usize = 4 * 1024 * 1024;
 /// Time to send it.

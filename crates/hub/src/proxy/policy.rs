@@ -37,7 +37,7 @@ struct Compiled {
 
 /// What Argo CD manages: every kind but those it leaves out by itself, and nothing that hands out credentials or leads past
 /// the Kubernetes API.
-const MANAGED: [&str; 13] = [
+const MANAGED: [&str; 14] = [
     "*",
     "!endpoints",
     "!endpointslices.discovery.k8s.io",
@@ -51,6 +51,7 @@ const MANAGED: [&str; 13] = [
     "!services/proxy",
     "!nodes/proxy",
     "!events",
+    "!events.events.k8s.io",
 ];
 
 /// The rules there are unless others are given: what Argo CD manages, and events to read; discovery passes always.

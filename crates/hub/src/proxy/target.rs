@@ -134,12 +134,12 @@ fn verb(method: &Method, of_many: bool, watched: bool) -> Result<&'static str, U
 
 /// Whether any `watch` in a query could be read as yes.
 fn asks_to_watch(query: Option<&str>) -> bool {
-    let words = query.unwrap_or_default().split('&').filter_map(|word| match word.split_once('=') {
+    let mut words = query.unwrap_or_default().split('&').filter_map(|word| match word.split_once('=') {
         Some(("watch", value)) => Some(value),
         None if word == "watch" => Some(""),
         _ => None,
     });
-    words.into_iter().any(|value| !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
+    words.any(|value| !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
 }
 
 fn segments(path: &str) -> Result<Vec<String>, Unknown> {

@@ -1,26 +1,47 @@
 //! Heads of requests and answers: which headers pass.
 
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    ORIGIN, PROXY_AUTHENTICATE, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT, WWW_AUTHENTICATE,
-};
+use http::header::{CONNECTION, HeaderName, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 use thane_api::wire::tunnel::Header;
 
 use super::Broken;
 
 /// Headers of a request that mean something to a Kubernetes API and nothing about who asks.
-const ASKED: [HeaderName; 8] =
-    [ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT, ORIGIN];
-/// The same without names of their own in the library.
-const ASKED_ELSE: [&str; 4] = ["audit-id", "kubectl-command", "kubectl-session", "x-stream-protocol-version"];
+const ASKED: [&str; 12] = [
+    "accept",
+    "accept-encoding",
+    "audit-id",
+    "cache-control",
+    "content-type",
+    "if-modified-since",
+    "if-none-match",
+    "kubectl-command",
+    "kubectl-session",
+    "origin",
+    "user-agent",
+    "x-stream-protocol-version",
+];
 /// Headers of a request that asks for a WebSocket.
-const SWITCHING: [HeaderName; 6] =
-    [CONNECTION, UPGRADE, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_EXTENSIONS];
-/// Headers of an answer that are about one connection, or about whom the agent is.
-const KEPT_BACK: [HeaderName; 8] =
-    [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, PROXY_AUTHENTICATE, SET_COOKIE, WWW_AUTHENTICATE];
+const SWITCHING: [&str; 6] = [
+    "connection",
+    "upgrade",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
+    "sec-websocket-extensions",
+];
+/// Headers of an answer that are about one connection, or about who the agent is.
+const KEPT_BACK: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "proxy-authenticate",
+    "set-cookie",
+    "www-authenticate",
+];
 /// Headers of one head.
 const HEADERS_MAX: usize = 100;
 
@@ -34,14 +55,14 @@ pub fn switches_protocol(headers: &HeaderMap) -> bool {
 /// Those headers of a request that pass.
 pub fn request_headers(headers: &HeaderMap) -> Vec<Header> {
     let switching = switches_protocol(headers);
-    written(headers, |name| {
-        ASKED.contains(name) || ASKED_ELSE.contains(&name.as_str()) || (switching && SWITCHING.contains(name))
-    })
+    written(headers, |name| ASKED.contains(&name.as_str()) || (switching && SWITCHING.contains(&name.as_str())))
 }
 
 /// Those headers of an answer that pass; with a switch of protocols, those that agree to it too.
 pub fn answer_headers(headers: &HeaderMap, switched: bool) -> Vec<Header> {
-    written(headers, |name| (switched && (*name == CONNECTION || *name == UPGRADE)) || !KEPT_BACK.contains(name))
+    written(headers, |name| {
+        (switched && (*name == CONNECTION || *name == UPGRADE)) || !KEPT_BACK.contains(&name.as_str())
+    })
 }
 
 fn written(headers: &HeaderMap, passes: impl Fn(&HeaderName) -> bool) -> Vec<Header> {

@@ -142,4 +142,3 @@ fn only_headers_that_matter_pass() {
     assert!(answer_headers(&headers, true).iter().any(|header| header.name == "upgrade"));
     assert_eq!(read_headers(&request_headers(&headers)).unwrap().len(), 5);
 }
-

@@ -221,8 +221,8 @@ fn inlined(kubeconfig: Kubeconfig, context: Option<&str>) -> Result<Value, Failu
         let Some(path) = user.as_object_mut().and_then(|user| user.remove(file)) else { continue };
         let (Some(path), true) = (path.as_str(), user[data].is_null()) else { continue };
         let bytes = std::fs::read(path).map_err(|error| unusable(format!("{path}: {error}")))?;
-        let text = || String::from_utf8_lossy(&bytes).trim().to_owned();
-        user[data] = if encoded { STANDARD.encode(&bytes) } else { text() }.into();
+        let text = if encoded { STANDARD.encode(&bytes) } else { String::from_utf8_lossy(&bytes).trim().to_owned() };
+        user[data] = text.into();
     }
     Ok(user)
 }

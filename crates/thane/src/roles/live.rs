@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kube::Client;
 use serde_json::Value;
-use thane_api::code;
 use thane_hub::gate::Gate;
 use thane_hub::proxy::{self, Authorities, People, Policy, Proxy, Tunnels, listener};
 use thane_runtime::metrics::PREFIX;

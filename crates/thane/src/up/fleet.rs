@@ -104,7 +104,7 @@ pub(super) async fn start(
         install::grant(&api.server.client(install::process(), NAMESPACE), AGENT_RIGHTS).await?;
         let client = install::entitled(&api.server, &AGENT_ACCOUNT).await?;
         let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
-        start_agent(place, (agent, mode), (client, &api.server), dialer, registry);
+        start_agent(place, (agent.as_str(), mode), (client, &api.server), dialer, registry);
     }
     Ok(Started { hub: address, proxy: proxy_address, material })
 }
