@@ -22,7 +22,8 @@ use crate::connection::Calls;
 /// Bounds of the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Calls that wait for a request: as many can begin at once without a further round trip.
+    /// Calls that wait for a request: as many can begin at once without a further round trip, and the hub keeps as many
+    /// for every agent there is.
     pub idle_max: usize,
     /// Calls at all, idle and at work; the hub allows 256 on a connection, events and logs among them.
     pub calls_max: usize,
@@ -37,7 +38,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            idle_max: 16,
+            idle_max: 4,
             calls_max: 192,
             body_bytes_max: 8 * 1024 * 1024,
             answer_timeout: Duration::from_secs(30),

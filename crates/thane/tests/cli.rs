@@ -38,6 +38,7 @@ fn help_of_every_command() {
         &["agents", "create"],
         &["agents", "list"],
         &["agents", "inspect"],
+        &["agents", "kubeconfig"],
         &["agents", "rotate"],
         &["agents", "block"],
         &["agents", "unblock"],
