@@ -136,6 +136,7 @@ impl Tunnel {
         };
         drop(waiting);
         self.metrics.requests.inc();
+        tracing::debug!(user = request.user, method = request.method, target = request.target, "a request of the hub");
         self.metrics.open.inc();
         let _open = Open(&self.metrics.open);
         if let Err(broken) = answer::answer(self, request, frames, out).await {

@@ -24,7 +24,7 @@ pub(super) async fn answer(
 ) -> Result<(), Broken> {
     let (sending, receiving, inlet) = ends(&out, &tunnel.metrics.bytes);
     let work = async {
-        match ask(tunnel, request, receiving).await {
+        match ask(tunnel, &request, receiving).await {
             Ok((response, receiving)) => pass(response, &out, sending, receiving).await,
             Err(reason) => {
                 let refusal = Part::Refusal(Refusal { reason });
@@ -62,7 +62,7 @@ async fn read(mut frames: Streaming<Frame>, mut inlet: Inlet) -> Broken {
 /// The cluster's answer, and what is still to come from the hub; or why there is none.
 async fn ask(
     tunnel: &Tunnel,
-    request: Request,
+    request: &Request,
     mut receiving: Receiving,
 ) -> Result<(http::Response<Body>, Receiving), String> {
     let body = if request.has_body {
@@ -71,7 +71,7 @@ async fn ask(
     } else {
         Bytes::new()
     };
-    let asked = http_request(&request, body)?;
+    let asked = http_request(request, body)?;
     let answered = tokio::time::timeout(tunnel.config.answer_timeout, tunnel.client.send(asked)).await;
     let answered = answered.map_err(|_| "the cluster's API gave no answer in time".to_owned())?;
     let response = answered.map_err(|error| format!("the cluster's API cannot be reached: {error}"))?;

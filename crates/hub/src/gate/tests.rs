@@ -1,7 +1,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use thane_runtime::ManualClock;
+use thane_runtime::{Clock as _, ManualClock};
 
 use super::*;
 
