@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::Value;
 use thane_hub::gate::Gate;
-use thane_hub::proxy::{self, Authorities, People, Policy, Proxy, Tunnels, listener};
+use thane_hub::proxy::policy::default_rules;
+use thane_hub::proxy::{self, Authorities, People, Policy, Proxy, Rule, Tunnels, listener};
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::tls::{ClientAuth, ServerOptions, ServerTls};
 
@@ -56,7 +57,7 @@ pub(super) async fn start(hub: &HubSettings, live: Live<'_>, ground: &mut Ground
         authorities: Authorities::new(&fleet.text(), people.as_deref())?,
         tunnels: live.tunnels.clone(),
         events: None,
-        policy: Policy::new(wanted.rules.clone()),
+        policy: policy(&wanted.rules),
         metrics,
         clock: Arc::clone(&ground.clock),
     });
@@ -72,6 +73,10 @@ pub(super) async fn start(hub: &HubSettings, live: Live<'_>, ground: &mut Ground
     tracing::info!(address = %listener.local_addr(), "live access to agents' clusters");
     tasks.spawn_essential("listener", listener::serve(listener, tls, proxy, tasks.child("connections")));
     Ok(())
+}
+
+fn policy(rules: &[Rule]) -> Policy {
+    Policy::new(if rules.is_empty() { default_rules() } else { rules.to_vec() })
 }
 
 /// Whether a certificate was made for it: a fleet without live access needs none.

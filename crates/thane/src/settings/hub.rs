@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thane_hub::proxy::policy::{Rule, default_rules};
+use thane_hub::proxy::Rule;
 use thane_hub::transport;
 use thane_runtime::config::units::{ByteSize, Span};
 
@@ -215,7 +215,7 @@ pub(crate) struct ProxySettings {
     pub(crate) ca_secret: String,
     /// File with the authorities instead.
     pub(crate) ca: Option<PathBuf>,
-    /// What may pass, for whom and to which agents; what no rule permits is refused.
+    /// What may pass, for whom and to which agents; none for what Argo CD manages. What no rule permits is refused.
     pub(crate) rules: Vec<Rule>,
 }
 
@@ -230,7 +230,7 @@ impl Default for ProxySettings {
             key: None,
             ca_secret: "argocd-agent-ca".to_owned(),
             ca: None,
-            rules: default_rules(),
+            rules: Vec::new(),
         }
     }
 }
