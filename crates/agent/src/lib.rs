@@ -3,3 +3,4 @@
 pub mod connection;
 pub mod redis;
 pub mod role;
+pub mod tunnel;

@@ -25,8 +25,8 @@ mod step;
 mod up;
 mod version;
 mod watch;
-mod workload;
 mod workflow;
+mod workload;
 
 use std::future::Future;
 
