@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use thane_executor::plan::Lower;
 use uuid::Uuid;
 
 use super::merge::merge;
@@ -19,11 +20,11 @@ impl Layers {
     }
 
     /// Makes one layer of all those of a state. Who stands on them stays there; who comes to the state stands on the one.
-    pub(super) fn flatten(&self, state: &str) -> io::Result<bool> {
+    pub(super) fn flatten(&self, state: &str, image: &[Lower]) -> io::Result<bool> {
         let Some(before) = self.states.lock().known.get(state).cloned() else { return Ok(false) };
         let name = Uuid::new_v4().to_string();
         let layer = self.layer(&name);
-        let made = self.gather(&before, &layer);
+        let made = self.gather(&before, image, &layer);
         let kept = made.and_then(|made| if made { self.put(state, &before, &name) } else { Ok(false) });
         if !matches!(kept, Ok(true)) {
             crate::files::remove_tree(&layer)?;
@@ -31,10 +32,11 @@ impl Layers {
         kept
     }
 
-    fn gather(&self, state: &State, layer: &Path) -> io::Result<bool> {
+    fn gather(&self, state: &State, image: &[Lower], layer: &Path) -> io::Result<bool> {
         crate::files::private_directory(layer)?;
         let chain: Vec<_> = state.chain.iter().map(|name| self.data(name)).collect();
-        merge(&chain, &layer.join(DATA))
+        let image: Vec<_> = image.iter().map(|lower| lower.path.clone()).collect();
+        merge(&chain, &image, &layer.join(DATA))
     }
 
     /// Has a state stand on that one layer, unless it has gone meanwhile.

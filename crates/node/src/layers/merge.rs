@@ -18,14 +18,18 @@ const NOTES_MAX: usize = 64 * 1024;
 /// Files with more than one name, by their number and device below.
 type Links = BTreeMap<(u64, u64), PathBuf>;
 
-/// Merges layers, topmost first, into a new directory. Whether it could be done: where a directory was renamed, it cannot.
-pub(super) fn merge(layers: &[PathBuf], into: &Path) -> io::Result<bool> {
-    directory(layers, into, false, &mut Links::new())
+/// Merges layers, topmost first, into a new directory that is to lie on those of an image. Whether it could be done: where a
+/// directory was renamed, it cannot.
+pub(super) fn merge(layers: &[PathBuf], image: &[PathBuf], into: &Path) -> io::Result<bool> {
+    directory(layers, image, into, false, &mut Links::new())
 }
 
-fn directory(sources: &[PathBuf], into: &Path, mut opaque: bool, links: &mut Links) -> io::Result<bool> {
+fn directory(sources: &[PathBuf], image: &[PathBuf], into: &Path, hidden: bool, links: &mut Links) -> io::Result<bool> {
     let Some(top) = sources.first() else { return Ok(true) };
     fs::create_dir(into)?;
+    let last = sources.iter().position(|source| note(source, OPAQUE).as_deref() == Some(b"y"));
+    let (sources, opaque) = last.map_or((sources, hidden), |last| (&sources[..=last], true));
+    let image = if opaque { &[] } else { image };
     let mut decided = BTreeSet::new();
     for (at, source) in sources.iter().enumerate() {
         if note(source, REDIRECT).is_some() {
@@ -33,22 +37,21 @@ fn directory(sources: &[PathBuf], into: &Path, mut opaque: bool, links: &mut Lin
         }
         for entry in fs::read_dir(source)? {
             let entry = entry?;
-            if !decided.insert(entry.file_name()) {
+            let name = entry.file_name();
+            if !decided.insert(name.clone()) {
                 continue;
             }
-            let (found, target) = (fs::symlink_metadata(entry.path())?, into.join(entry.file_name()));
-            if !found.is_dir() {
+            let (found, target) = (fs::symlink_metadata(entry.path())?, into.join(&name));
+            let beneath: Vec<PathBuf> = image.iter().map(|layer| layer.join(&name)).collect();
+            if found.is_dir() {
+                let (below, hidden) = below(&sources[at..], &name)?;
+                if !directory(&below, &beneath, &target, hidden, links)? {
+                    return Ok(false);
+                }
+            // Where nothing is hidden, the kernel would show what hides it.
+            } else if !is_whiteout(&found) || beneath.iter().any(|path| fs::symlink_metadata(path).is_ok()) {
                 leaf(&entry.path(), &found, &target, links)?;
-                continue;
             }
-            let (below, hidden) = below(&sources[at..], &entry.file_name())?;
-            if !directory(&below, &target, hidden, links)? {
-                return Ok(false);
-            }
-        }
-        if note(source, OPAQUE).as_deref() == Some(b"y") {
-            opaque = true;
-            break;
         }
     }
     like(top, &fs::symlink_metadata(top)?, into)?;
@@ -56,6 +59,11 @@ fn directory(sources: &[PathBuf], into: &Path, mut opaque: bool, links: &mut Lin
         rustix::fs::lsetxattr(into, OPAQUE, b"y", XattrFlags::empty())?;
     }
     Ok(true)
+}
+
+/// A device without a number says that a name is gone.
+fn is_whiteout(found: &Metadata) -> bool {
+    found.file_type().is_char_device() && found.rdev() == 0
 }
 
 /// The directories of a name that show, topmost first, and whether something in between hides what is further below.
@@ -76,7 +84,7 @@ fn below(sources: &[PathBuf], name: &std::ffi::OsStr) -> io::Result<(Vec<PathBuf
     Ok((all, false))
 }
 
-/// Anything but a directory; a device without a number says that a name is gone.
+/// Anything but a directory.
 fn leaf(from: &Path, found: &Metadata, to: &Path, links: &mut Links) -> io::Result<()> {
     let key = (found.dev(), found.ino());
     let kind = found.file_type();
@@ -182,6 +190,7 @@ mod tests {
             rustix::fs::lsetxattr(at.join("replaced"), OPAQUE, b"y", XattrFlags::empty()).unwrap();
             fs::write(at.join("replaced/new"), "new").unwrap();
             whiteout(&at.join("gone"));
+            whiteout(&at.join("never"));
         });
         let top = layer(folder.path(), "top", |at| {
             fs::create_dir(at.join("kept")).unwrap();
@@ -189,14 +198,16 @@ mod tests {
             fs::write(at.join("kept/three"), "three").unwrap();
             symlink("three", at.join("kept/link")).unwrap();
         });
+        let image = layer(folder.path(), "image", |at| fs::write(at.join("gone"), "gone").unwrap());
         let into = folder.path().join("into");
-        assert!(merge(&[top, middle, bottom], &into).unwrap());
+        assert!(merge(&[top, middle, bottom], &[image], &into).unwrap());
         assert_eq!(fs::read_to_string(into.join("kept/deep/one")).unwrap(), "one");
         let [one, two] = ["kept/deep/one", "kept/two"].map(|name| fs::metadata(into.join(name)).unwrap().ino());
         assert_eq!(one, two, "two names of one file are two names of one file");
         assert_eq!(fs::read_link(into.join("kept/link")).unwrap(), Path::new("three"));
         assert_eq!(fs::metadata(into.join("kept")).unwrap().mode() & 0o777, 0o700);
-        assert!(fs::symlink_metadata(into.join("gone")).unwrap().file_type().is_char_device(), "the image may have it");
+        assert!(fs::symlink_metadata(into.join("gone")).unwrap().file_type().is_char_device(), "the image has it");
+        assert!(fs::symlink_metadata(into.join("never")).is_err(), "the image does not");
         assert_eq!(note(&into.join("replaced"), OPAQUE).as_deref(), Some(&b"y"[..]));
         assert!(!into.join("replaced/old").exists() && into.join("replaced/new").exists());
     }
@@ -211,6 +222,6 @@ mod tests {
             fs::create_dir(at.join("new")).unwrap();
             rustix::fs::lsetxattr(at.join("new"), REDIRECT, b"/old", XattrFlags::empty()).unwrap();
         });
-        assert!(!merge(&[renamed], &folder.path().join("into")).unwrap());
+        assert!(!merge(&[renamed], &[], &folder.path().join("into")).unwrap());
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use thane_executor::plan::{Root, SwitchPlan, root_mount};
+use thane_executor::plan::{Lower, Root, SwitchPlan, root_mount};
 use thane_runtime::pods::{AccessError, ContainerAt};
 use thane_runtime::rooms;
 use uuid::Uuid;
@@ -84,19 +84,19 @@ impl ContainerLayers {
         let name = Uuid::new_v4().to_string();
         let chain = [vec![name.clone()], below].concat();
         let leaves = self.root_mount()?;
-        let length = chain.len();
+        let (length, image) = (chain.len(), files.lowers.clone());
         let intent = Intent { leaves, base: Some(name.clone()), chain, seals: true, top };
         self.carry_out(files, intent).await?;
         if Layers::is_long(length) {
-            self.flatten(name.clone());
+            self.flatten(name.clone(), image);
         }
         Ok(name)
     }
 
     /// Makes one layer of those of a state, without anybody waiting for it.
-    fn flatten(&self, state: String) {
+    fn flatten(&self, state: String, image: Vec<Lower>) {
         let shared = Arc::clone(&self.shared);
-        drop(tokio::task::spawn_blocking(move || match shared.layers.flatten(&state) {
+        drop(tokio::task::spawn_blocking(move || match shared.layers.flatten(&state, &image) {
             Ok(flat) => tracing::debug!(state, flat, "many layers of a state were to become one"),
             Err(error) => tracing::info!(%error, state, "the layers of a state stay as they are"),
         }));

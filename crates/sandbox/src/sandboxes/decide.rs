@@ -161,7 +161,7 @@ fn with_pod(view: &View<'_>, name: &str, phase: Option<Phase>, lifetime: Option<
 fn idle(view: &View<'_>, pod: &Pod, lifetime: Option<Timestamp>) -> Step {
     let timeout = bound(view.sandbox.spec.idle_timeout_seconds);
     let due = match (timeout, is_for_once(view.sandbox)) {
-        // Nobody says when something is executed in it.
+        // A gateway ends it after an execution; of others nobody is told.
         (_, true) => Some(view.now),
         (Some(seconds), false) => Some(after(active(view.sandbox).unwrap_or(view.now), seconds)),
         (None, false) => None,
@@ -182,7 +182,7 @@ fn active(sandbox: &Sandbox) -> Option<Timestamp> {
 fn is_for_once(sandbox: &Sandbox) -> bool {
     let by_hand =
         pods::annotation(sandbox, names::CLAIMED_BY).is_none() && pods::annotation(sandbox, names::SESSION).is_none();
-    by_hand && sandbox.spec.keep_alive != Some(true)
+    by_hand && sandbox.spec.keep_alive == Some(false)
 }
 
 /// What a sidecar's answer means.

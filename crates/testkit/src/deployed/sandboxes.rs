@@ -144,7 +144,7 @@ impl Sandboxes {
 
 /// The Secret with the one client's key.
 fn keys() -> Value {
-    let digest = Sha256::digest(KEY).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = Sha256::digest(KEY).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     let list = json!({"keys": [{"name": "test", "sha256": digest, "role": "admin"}]});
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "thane-gateway-keys"},

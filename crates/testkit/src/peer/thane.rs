@@ -123,7 +123,7 @@ impl Drop for Thane {
     }
 }
 
-/// Runs it and waits until its API is ready, and everything that it publishes is published.
+/// Runs it and waits until its API is ready.
 async fn launch(root: &Path, shell: &[String]) -> Result<(Guarded, Endpoint, Duration)> {
     let (kubeconfig, log) = (root.join(KUBECONFIG), root.join("log"));
     let started = Instant::now();

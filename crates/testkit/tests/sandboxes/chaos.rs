@@ -88,6 +88,7 @@ async fn run(thane: &mut Thane, scale: Scale, devices: &[String]) -> Result<()> 
         "{done} sessions used, {infra} failed for no fault of theirs, {broken} calls broke off, {lost} sandboxes lost"
     );
     ensure!(done * 2 > stage.scale.claims, "most of them work: {done}");
+    stage.idle().await?;
     stage.leave().await?;
     let directory = thane.directory();
     ensure!(thane.end(), "it ends when it is asked to");
@@ -268,6 +269,18 @@ impl Stage {
         .await
     }
 
+    /// A session that nobody uses ends by itself.
+    async fn idle(&self) -> Result<()> {
+        let body = json!({"poolRef": POOL, "idleTimeoutSeconds": 1});
+        let session = self.ask("POST", "/v1/sessions", &body).await?;
+        let path = format!("/v1/sessions/{}", session["id"].as_str().unwrap_or_default());
+        until("an idle session is over", async || match self.try_ask("GET", &path, &Value::Null).await {
+            Ok(Answer::Well(session)) if session["phase"] != "Failed" => Err(anyhow!("{session}")),
+            _ => Ok(()),
+        })
+        .await
+    }
+
     /// Ends all sessions, those too that nobody was told of, and the pool; then there are no pods.
     async fn leave(&self) -> Result<()> {
         let listed = self.ask("GET", "/v1/sessions?limit=1000", &Value::Null).await?;
@@ -275,8 +288,12 @@ impl Stage {
             self.end(session["id"].as_str().unwrap_or_default()).await?;
         }
         self.full().await?;
-        let pods = self.pods().await?;
-        ensure!(pods.len() == self.scale.warm, "{} pods, and {} should wait", pods.len(), self.scale.warm);
+        until("there are none but those that wait", async || {
+            let pods = self.pods().await?;
+            ensure!(pods.len() == self.scale.warm, "{} pods, and {} should wait", pods.len(), self.scale.warm);
+            Ok(())
+        })
+        .await?;
         self.ask("DELETE", &format!("/v1/pools/{POOL}"), &Value::Null).await?;
         until("all pods are gone", async || {
             let pods = self.pods().await?;

@@ -42,7 +42,7 @@ fn processes(node: &Path) -> Vec<PathBuf> {
 /// What a node calls its control groups.
 fn group(node: &Path) -> String {
     let digest = Sha256::digest(node.as_os_str().as_encoded_bytes());
-    let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let hex = digest.iter().take(6).fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     format!("thane-{hex}")
 }
 

@@ -105,7 +105,7 @@ fn what_its_pod_is_decides() {
     let cases = [
         (bound_to_pod("Bound"), Some(well()), "Ready"),
         (bound_to_pod("Bound"), Some(pod(&json!({"phase": "Pending"}), false)), "Rest"),
-        (bound_to_pod("Ready"), Some(well()), "Ask"),
+        (bound_to_pod("Ready"), Some(well()), "Rest"),
         (bound_to_pod("Ready"), None, "LookForPod"),
         (bound_to_pod("Ready"), Some(pod(&json!({"phase": "Running"}), true)), "PodDeleted"),
         (bound_to_pod("Ready"), Some(pod(&json!({"phase": "Failed", "reason": "Evicted"}), false)), "PodFailed"),
@@ -120,7 +120,7 @@ fn what_its_pod_is_decides() {
 #[test]
 fn it_goes_when_its_time_has_come_and_can_be_looked_at_for_a_while() {
     let mut change = bound_to_pod("Ready");
-    merge(&mut change, json!({"spec": {"maxLifetimeSeconds": 60, "idleTimeoutSeconds": 20, "keepAlive": true}}));
+    merge(&mut change, json!({"spec": {"maxLifetimeSeconds": 60, "idleTimeoutSeconds": 20}}));
     let limited = sandbox(change);
     assert_eq!(step(&limited, Some(&well()), 11), Step::Rest(Some(at(30))));
     assert_eq!(step(&limited, Some(&well()), 30), Step::Ask { ip: "127.64.0.1".into() });
@@ -169,7 +169,8 @@ fn work_that_goes_on_is_never_ended_for_being_quiet() {
 
 #[test]
 fn one_made_by_hand_for_one_use_goes_after_it() {
-    let change = bound_to_pod("Ready");
+    let mut change = bound_to_pod("Ready");
+    merge(&mut change, json!({"spec": {"keepAlive": false}}));
     let once = sandbox(change.clone());
     assert_eq!(step(&once, Some(&well()), 60), Step::Ask { ip: "127.64.0.1".into() });
     let says =
