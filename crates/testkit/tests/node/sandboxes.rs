@@ -185,10 +185,19 @@ async fn pod_lost(site: &Sandboxes) -> Result<()> {
     session.said("true").await?;
     let pod = session.info().await?["podName"].as_str().context("a pod")?.to_owned();
     site.kubectl(&["delete", "pod", &pod, "--grace-period=0", "--force"]).await?;
-    let (status, answer) = session.try_step("true").await?;
-    ensure!(status == StatusCode::GONE && answer["kind"] == "infra", "{status} {answer}");
+    lost(&session).await?;
     session.end().await?;
     full(site).await
+}
+
+/// Waits until a session says that its sandbox is gone; what is asked to go may still answer for a moment.
+async fn lost(session: &Session<'_>) -> Result<()> {
+    until("the session is lost", async || {
+        let (status, answer) = session.try_step("true").await?;
+        let is_lost = status == StatusCode::GONE && answer["kind"] == "infra";
+        if is_lost { Ok(true) } else { Err(anyhow!("{status} {answer}")) }
+    })
+    .await
 }
 
 async fn replaced(site: &Sandboxes) -> Result<()> {
@@ -206,12 +215,7 @@ async fn node_restarted(site: &Sandboxes, node: &Node) -> Result<()> {
     session.said("true").await?;
     let before = idle_pods(site).await?;
     node.restart().await?;
-    until("the session is lost", async || {
-        let (status, answer) = session.try_step("true").await?;
-        let is_lost = status == StatusCode::GONE && answer["kind"] == "infra";
-        if is_lost { Ok(true) } else { Err(anyhow!("{status} {answer}")) }
-    })
-    .await?;
+    lost(&session).await?;
     until("the pool has other pods", async || {
         let now = idle_pods(site).await?;
         Ok(now.len() == before.len() && now.iter().all(|pod| !before.contains(pod)))
