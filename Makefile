@@ -46,7 +46,7 @@ test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make
 	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests --no-fail-fast -- --nocapture
 
 .PHONY: test-node
-test-node: image ## hub and agent in pods on a real node with real Argo CD, as root; run `make peers` first
+test-node: image ## hub, agent and sandboxes in pods on a real node with real Argo CD, as root; run `make peers` first
 	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
 	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
 
@@ -74,6 +74,10 @@ bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --
 .PHONY: bench-discovery
 bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)
+
+.PHONY: bench-sandboxes
+bench-sandboxes: build ## sandboxes beside runc, bwrap and a plain process, as root
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_sandboxes -- $(BENCH)
 
 # The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
 LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

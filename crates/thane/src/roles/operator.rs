@@ -8,8 +8,9 @@ use thane_api::code;
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
 use thane_runtime::telemetry::LogLevels;
+use thane_runtime::tls::ServerTls;
 use thane_sandbox::admission;
-use thane_sandbox::certificates::Certificates;
+use thane_sandbox::certificates::{Certificates, Issued};
 use thane_sandbox::lease::{self, Candidate};
 use thane_sandbox::operator::{self, Options};
 use thane_sandbox::pods::{Kubernetes, Shape};
@@ -45,7 +46,12 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, 
     let certificates = Certificates::open(&client, &namespace, now).await.map_err(|error| failed(&error))?;
     certificates.keep_gateway(&client, &namespace, now).await.map_err(|error| failed(&error))?;
     let sidecars = certificates.client("operator", now).map_err(|error| failed(&error))?;
-    webhook(said, &namespace, &client, &certificates, &ground).await?;
+    let certificates = Arc::new(certificates);
+    let webhook = webhook(said, &namespace, &client, &certificates, &ground).await?;
+    let (secret, kept) = (SIDECARS.to_owned(), sidecars.clone());
+    let issued = Issued { namespace: namespace.clone(), secret, sidecars: kept, webhook };
+    let (group, clock) = (ground.tasks.child("certificates"), Arc::clone(&ground.clock));
+    group.spawn("renewal", Arc::clone(&certificates).keep_renewed(client.clone(), issued, clock, group.clone()));
     let identity = uuid::Uuid::new_v4().to_string();
     let candidate =
         |name: &str| Candidate { namespace: namespace.clone(), name: name.to_owned(), identity: identity.clone() };
@@ -56,7 +62,7 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, 
         shape: Shape::Kubernetes(Kubernetes { image: said.image.clone(), secret: SIDECARS.to_owned() }),
         sidecars,
         lease: Some(candidate(LEASE)),
-        certificates: Some(Arc::new(certificates)),
+        certificates: Some(certificates),
         claims: None,
     };
     let role = ground.tasks.child("operator");
@@ -78,22 +84,23 @@ fn workflows(said: &Operator, client: Client, candidate: Candidate, ground: &mut
     tasks.spawn_essential("lease", lease::run(client, candidate, Arc::clone(&ground.clock), tasks.clone(), lead));
 }
 
-/// Answers reviews, where that is asked for, and says by which certificate.
+/// Answers reviews, where that is asked for, and says by which certificate, which is told with the names in it.
 async fn webhook(
     said: &Operator,
     namespace: &str,
     client: &Client,
-    certificates: &Certificates,
+    certificates: &Arc<Certificates>,
     ground: &Ground,
-) -> Result<(), Failure> {
-    let Some(address) = said.webhook_address else { return Ok(()) };
+) -> Result<Option<(ServerTls, Vec<String>)>, Failure> {
+    let Some(address) = said.webhook_address else { return Ok(None) };
     let service = &said.webhook_service;
-    let names = [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}")];
+    let names = vec![format!("{service}.{namespace}.svc"), format!("{service}.{namespace}")];
     let tls = certificates.server(&names, ground.clock.now()).map_err(|error| failed(&error))?;
     let listener = bind(&ground.network, address, "--webhook-address").await?;
     let group = ground.tasks.child("webhook");
-    group.spawn_essential("webhook", admission::serve(listener, tls, group.clone()));
-    certificates.tell(client, WEBHOOK).await.map_err(|error| failed(&error))
+    group.spawn_essential("webhook", admission::serve(listener, tls.clone(), group.clone()));
+    group.spawn("told", Arc::clone(certificates).keep_told(client.clone(), WEBHOOK, group.clone()));
+    Ok(Some((tls, names)))
 }
 
 fn failed(error: &thane_sandbox::certificates::Error) -> Failure {
