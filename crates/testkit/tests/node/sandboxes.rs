@@ -213,6 +213,8 @@ async fn replaced(site: &Sandboxes) -> Result<()> {
 async fn node_restarted(site: &Sandboxes, node: &Node) -> Result<()> {
     let session = Session::begin(site, POOL, &json!({})).await?;
     session.said("true").await?;
+    // A kubelet that goes down while it starts a pod never finishes that one.
+    full(site).await?;
     let before = idle_pods(site).await?;
     node.restart().await?;
     lost(&session).await?;
