@@ -1,4 +1,4 @@
-//! Artifacts in a real S3 server: MinIO of `make peers`, or the one at `THANE_TEST_S3` (`host:port`), which takes these keys.
+//! Artifacts in a real S3 server: `minio` of `make peers`, or the one at `THANE_TEST_S3` (`host:port`), which takes these keys.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests say why they fail or are skipped")]
 
 use std::fs;
