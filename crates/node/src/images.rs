@@ -4,6 +4,7 @@ mod archive;
 mod config;
 mod copy;
 mod host;
+mod own;
 mod unpack;
 mod zstd;
 
@@ -16,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 pub use config::ImageConfig;
 pub(crate) use host::{HOST, Host};
+pub(crate) use own::{OWN, Own, running};
 
 /// Why an image cannot be had or kept.
 #[derive(Debug, thiserror::Error)]

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
-use crate::images::{Host, Images};
+use crate::images::{Host, Images, Own};
 use crate::layers::Layers;
 use crate::metrics::Metrics;
 use crate::pod::PodExt;
@@ -90,9 +90,13 @@ impl Node {
         let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
         let group = images::hex(&digest[..6]);
         let reporter = Reporter { controller: "thane-node".to_owned(), instance: Some(config.name.clone()) };
+        let host = Host::prepare(&directory.join("host")).map_err(at)?;
+        let own = Own::prepare(&config.program, &directory.join("own"), &host);
+        let own = own.inspect_err(|error| tracing::warn!(%error, "there is no image thane")).ok();
         let shared = Arc::new(Shared {
             program: Program::install(&directory.join("bin")).map_err(at)?,
-            host: Host::prepare(&directory.join("host")).map_err(at)?,
+            host,
+            own,
             images: Images::open(&config.images)?,
             layout: Layout::of_machine(),
             layers: Layers::open(directory.join("layers"), directory.join("pods")).map_err(at)?,

@@ -13,7 +13,7 @@ use thane_runtime::SharedClock;
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::changes::Changes;
-use crate::images::{Host, Images};
+use crate::images::{self, Host, Images, Own};
 use crate::layers::Layers;
 use crate::metrics::Metrics;
 use crate::program::Program;
@@ -29,6 +29,8 @@ pub struct Config {
     pub directory: PathBuf,
     /// Where images are.
     pub images: PathBuf,
+    /// The program in the image `thane`.
+    pub program: PathBuf,
     /// Pods at once; further ones fail with `OutOfpods`.
     pub pods_max: usize,
     /// The wait before a container's second restart; it doubles up to the other.
@@ -51,6 +53,7 @@ impl Config {
             name: name.into(),
             directory: directory.into(),
             images: images.into(),
+            program: images::running(),
             pods_max: 1000,
             restart_first: rule.first,
             restart_most: rule.most,
@@ -70,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) layout: Layout,
     pub(crate) images: Images,
     pub(crate) host: Host,
+    /// Our own program, if it is still there.
+    pub(crate) own: Option<Own>,
     pub(crate) addresses: Arc<Addresses>,
     /// Of objects that volumes are made from.
     pub(crate) changes: Arc<Changes>,

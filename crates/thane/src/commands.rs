@@ -20,6 +20,7 @@ mod pool;
 mod rows;
 mod sandbox;
 pub(crate) mod sidecar;
+mod step;
 mod up;
 mod version;
 mod watch;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Sidecar(sidecar::Sidecar),
     #[command(subcommand, hide = true)]
     Executor(executor::Executor),
+    #[command(subcommand, hide = true)]
+    Step(step::Step),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
@@ -103,6 +106,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Operator(command) => command.run(global),
         Command::Sidecar(command) => command.run(global),
         Command::Executor(command) => command.run(),
+        Command::Step(command) => command.run(),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Services(command) => block_on(global, command.run()),

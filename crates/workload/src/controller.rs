@@ -13,10 +13,12 @@ mod watches;
 mod work;
 mod write;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
+use parking_lot::Mutex;
 use serde_json::Value;
 use thane_runtime::{SharedClock, Tasks};
 
@@ -47,6 +49,8 @@ struct Shared {
     store: Store,
     queue: Queue,
     metrics: Metrics,
+    /// Namespaces that have the claim for artifacts.
+    claimed: Mutex<BTreeSet<String>>,
 }
 
 /// Keeps Workflows going until the tasks end.
@@ -58,6 +62,7 @@ pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks
         queue: Queue::new(Arc::clone(&clock)),
         clock,
         metrics,
+        claimed: Mutex::default(),
     });
     watches::start(&shared, tasks);
     let alarm = Arc::clone(&shared);

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::prepare::failed;
 use super::{News, Runner};
-use crate::images::{HOST, ImageConfig};
+use crate::images::{HOST, ImageConfig, OWN};
 use crate::layers::Files;
 use crate::pod::PodExt;
 use crate::probe::{self, Subject};
@@ -119,13 +119,15 @@ impl Runner {
 
     fn base(&self, container: &Container) -> Result<Base, Refused> {
         let name = container.image.as_deref().unwrap_or_default();
-        if name == HOST {
-            let host = &self.shared.host;
+        let host = &self.shared.host;
+        // One of our name that somebody brought goes before our own.
+        let own = self.shared.own.as_ref().filter(|_| name == OWN && self.shared.images.find(name).is_err());
+        if name == HOST || own.is_some() {
             return Ok(Base {
-                id: HOST.to_owned(),
-                config: host.config.clone(),
+                id: name.to_owned(),
+                config: own.map_or(&host.config, |own| &own.config).clone(),
                 lowers: vec![Lower { path: host.skeleton.clone(), mapped: false }],
-                mounts: host.mounts.clone(),
+                mounts: host.mounts.iter().chain(own.map(|own| &own.mount)).cloned().collect(),
                 image: None,
             });
         }

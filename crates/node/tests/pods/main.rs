@@ -10,5 +10,6 @@ mod images;
 mod life;
 mod probes;
 mod sandbox;
+mod steps;
 mod terminal;
 mod volumes;

@@ -124,8 +124,11 @@ impl List {
     async fn run(self) -> Result<(), Failure> {
         let session = self.connection.open().await?;
         let kind = argo("Workflow");
-        let api: Api<DynamicObject> =
-            if self.all_namespaces { Api::all_with(session.client.clone(), &kind) } else { workflows(&session) };
+        let api: Api<DynamicObject> = if self.all_namespaces {
+            Api::all_with(session.client.clone(), &kind)
+        } else {
+            workflows(&session, &session.namespace)
+        };
         let found = api.list(&ListParams::default().labels(&self.selector)).await?;
         let rows: Vec<Value> = found.items.iter().filter_map(|item| serde_json::to_value(item).ok()).collect();
         let none = "no workflows; submit one with `thane workflow submit FILE`";
@@ -147,7 +150,7 @@ impl Get {
 impl Watch {
     async fn run(self) -> Result<(), Failure> {
         let session = self.connection.open().await?;
-        follow::follow(&session, &self.name).await
+        follow::follow(&session, &session.namespace, &self.name).await
     }
 }
 
@@ -156,21 +159,21 @@ impl Delete {
         let session = self.connection.open().await?;
         for name in &self.names {
             check_segment("name", name)?;
-            workflows(&session).delete(name, &DeleteParams::background()).await?;
+            workflows(&session, &session.namespace).delete(name, &DeleteParams::background()).await?;
             tell(&format!("workflow {name} deleted"));
         }
         Ok(())
     }
 }
 
-/// Workflows of the session's namespace.
-fn workflows(session: &Session) -> Api<DynamicObject> {
-    Api::namespaced_with(session.client.clone(), &session.namespace, &argo("Workflow"))
+/// Workflows of a namespace.
+fn workflows(session: &Session, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(session.client.clone(), namespace, &argo("Workflow"))
 }
 
 async fn fetch(session: &Session, name: &str) -> Result<Value, Failure> {
     check_segment("name", name)?;
-    value(&workflows(session).get(name).await?)
+    value(&workflows(session, &session.namespace).get(name).await?)
 }
 
 fn value(object: &DynamicObject) -> Result<Value, Failure> {

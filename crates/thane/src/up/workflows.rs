@@ -16,6 +16,10 @@ use crate::failure::Failure;
 
 /// What the controller may do, here as on Kubernetes.
 const RIGHTS: &str = include_str!("../../../../deploy/workload/20-rights.yaml");
+/// What steps may do.
+const STEPS: &str = include_str!("../../../../deploy/workload/30-steps.yaml");
+/// The claim in each namespace for artifacts without a place of their own.
+const ARTIFACTS: &str = "thane-artifacts";
 /// Where the controller has its account.
 pub(super) const NAMESPACE: &str = "thane-workflows";
 const CONTROLLER: Account = Account { namespace: NAMESPACE, name: "thane-workflows", may: "/api/v1/pods?limit=1" };
@@ -31,11 +35,14 @@ pub(super) async fn start(
     registry: &mut Registry,
 ) -> Result<(), Failure> {
     for runner in runners {
-        install::grant(&runner.server.client(install::process(), NAMESPACE), RIGHTS).await?;
+        let process = runner.server.client(install::process(), NAMESPACE);
+        install::grant(&process, RIGHTS).await?;
+        install::grant(&process, STEPS).await?;
         let client = install::entitled(runner.server, &CONTROLLER).await?;
         let address =
             names.iter().zip(apis).find(|(name, _)| *name == runner.name).and_then(|(_, api)| address(&api.url()));
-        let settings = Settings { image: IMAGE.to_owned(), api: address, ..Settings::default() };
+        let artifacts = Some(ARTIFACTS.to_owned());
+        let settings = Settings { image: IMAGE.to_owned(), api: address, artifacts, ..Settings::default() };
         let own = registry.sub_registry_with_prefix(metrics::PREFIX);
         let counts = Metrics::new(own.sub_registry_with_label(("server".into(), runner.name.to_owned().into())));
         let tasks = place.tasks.child(format!("workflows-{}", runner.name));

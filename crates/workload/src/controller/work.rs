@@ -153,18 +153,14 @@ async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], mem
     let claims = memory.status.persistent_volume_claims.clone();
     let uid = view.stored.workflow.as_ref().ok().and_then(|workflow| workflow.metadata.uid.clone());
     let identity = identity(shared, key, uid.as_deref());
-    let starts = effects.iter().filter_map(|effect| match effect {
-        Effect::Start(start) => Some(start),
-        _ => None,
-    });
-    let started: Vec<(String, Result<Pod, Refused>)> = futures::stream::iter(starts)
-        .map(|start| {
-            let (identity, claims) = (&identity, &claims);
-            async move { (start.node_id.clone(), make_pod(shared, identity, claims, start).await) }
-        })
-        .buffer_unordered(STARTS)
-        .collect()
-        .await;
+    let mut starts = Vec::new();
+    for effect in effects {
+        if let Effect::Start(start) = effect {
+            starts.push(make_step(shared, &identity, &claims, start));
+        }
+    }
+    let started: Vec<(String, Result<Pod, Refused>)> =
+        futures::stream::iter(starts).buffer_unordered(STARTS).collect().await;
     for (node, made) in started {
         match made {
             Ok(pod) => {
@@ -180,6 +176,15 @@ async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], mem
             }
         }
     }
+}
+
+async fn make_step(
+    shared: &Shared,
+    identity: &Identity,
+    claims: &[Value],
+    start: &Start,
+) -> (String, Result<Pod, Refused>) {
+    (start.node_id.clone(), make_pod(shared, identity, claims, start).await)
 }
 
 async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start: &Start) -> Result<Pod, Refused> {
@@ -199,6 +204,7 @@ async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start:
         settings: &shared.options.settings,
     };
     let wanted = steps::pod(&request).map_err(|refusal| Refused { message: refusal.0, is_transient: false })?;
+    claim_artifacts(shared, &identity.namespace, &wanted.pod).await.map_err(|error| refused(&error))?;
     if let Some(config) = &wanted.config {
         let api: Api<ConfigMap> = Api::namespaced(shared.client.clone(), &identity.namespace);
         match api.create(&PostParams::default(), config).await {
@@ -232,6 +238,26 @@ fn refused(error: &kube::Error) -> Refused {
         }
         other => Refused { message: other.to_string(), is_transient: true },
     }
+}
+
+/// A pod that keeps artifacts in the claim for them needs it in its namespace.
+async fn claim_artifacts(shared: &Shared, namespace: &str, pod: &Pod) -> Result<(), kube::Error> {
+    let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let uses = volumes
+        .into_iter()
+        .any(|volume| volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim));
+    if !uses || shared.claimed.lock().contains(namespace) {
+        return Ok(());
+    }
+    let object = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": namespace},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    make_claim(shared, &(namespace.to_owned(), String::new()), &object).await?;
+    shared.claimed.lock().insert(namespace.to_owned());
+    Ok(())
 }
 
 async fn make_claim(shared: &Shared, key: &Key, claim: &Value) -> Result<(), kube::Error> {

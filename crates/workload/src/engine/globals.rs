@@ -6,16 +6,21 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 use serde_json::Value;
 
-use super::resolve::{merged, value};
+use super::resolve::{Known, merged, value};
 use super::scope::{Values, evaluated, replaced};
 use super::{Operation, Place};
 use crate::spec::{Arguments, WorkflowSpec};
 use crate::status::Phase;
+use crate::validate;
 
 impl Operation<'_> {
     /// Brings the spec together, checks it once, and puts what is known in place.
     pub(super) fn prepare(&mut self) -> Result<(), (Phase, String)> {
         self.spec = Arc::new(self.whole_spec().map_err(|message| (Phase::Error, message))?);
+        if self.status.phase == Phase::Unknown {
+            let checked = validate::workflow(self.workflow, &Known(self.seen.sources));
+            checked.map_err(|error| (Phase::Failed, format!("invalid spec: {error}")))?;
+        }
         let set = self.set_globals();
         set.map_err(|message| (Phase::Failed, format!("failed to set global parameters: {message}")))?;
         self.substitute().map_err(|message| (Phase::Error, message))?;

@@ -147,21 +147,10 @@ impl Operation<'_> {
         children.into_iter().find(|child| !child.is_hooked()).unwrap_or(node)
     }
 
-    /// Whether a node and all that follows it are fulfilled.
-    pub(super) fn are_children_fulfilled(&self, id: &str) -> bool {
-        let mut seen = std::collections::BTreeSet::new();
-        let mut queue = vec![id.to_owned()];
-        while let Some(id) = queue.pop() {
-            if !seen.insert(id.clone()) {
-                continue;
-            }
-            let Some(node) = self.status.nodes.get(&id) else { continue };
-            if node.children.is_empty() && !node.is_fulfilled() {
-                return false;
-            }
-            queue.extend(node.children.iter().cloned());
-        }
-        true
+    /// Whether a node and all that it is made of are fulfilled.
+    pub(super) fn is_group_fulfilled(&self, name: &str) -> bool {
+        let Some(node) = self.node(name).filter(|node| node.is_fulfilled()) else { return false };
+        node.children.iter().all(|id| self.status.nodes.get(id).is_some_and(NodeStatus::is_fulfilled))
     }
 
     /// Whether all hooks of a node have ended.

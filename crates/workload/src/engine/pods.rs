@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Pod;
 
 use super::resolve::value;
 use super::{Call, Effect, Operation, Start};
 use crate::spec::{Outputs, Template, TemplateType, integer};
 use crate::status::{Moment, NodePhase, NodeStatus, NodeType};
-use crate::steps::names::pod_name;
+use crate::steps::names::{WAIT, pod_name};
 use crate::steps::{Outcome, Phase, TaskResult, outcome};
 
 impl Operation<'_> {
@@ -34,7 +35,19 @@ impl Operation<'_> {
                 return;
             }
         }
-        self.start(name, &id, call, template);
+        let stops = match self.spec.shutdown.as_str() {
+            "" => false,
+            "Stop" => !call.on_exit,
+            _ => true,
+        };
+        if stops {
+            let message = format!("workflow shutdown with strategy: {}", self.spec.shutdown);
+            self.mark(name, NodePhase::Failed, Some(&message));
+        } else if self.is_past_deadline() && !call.on_exit {
+            self.mark(name, NodePhase::Failed, Some("Step exceeded its deadline"));
+        } else {
+            self.start(name, &id, call, template);
+        }
     }
 
     fn start(&mut self, name: &str, id: &str, call: &Call<'_>, template: &Template) {
@@ -104,7 +117,12 @@ impl Operation<'_> {
         let known = match (pod, result) {
             (Some(pod), result) => {
                 let Ok(template) = value(&template) else { return };
-                outcome(pod, result.map(AsRef::as_ref), &template)
+                let mut known = outcome(pod, result.map(AsRef::as_ref), &template);
+                let is_over = !matches!(known.phase, Phase::Pending | Phase::Running);
+                if is_over && is_underway(pod, result.map(AsRef::as_ref)) {
+                    (known.phase, known.message) = (Phase::Running, String::new());
+                }
+                known
             }
             (None, Some(result)) if result.is_complete() => recorded(result),
             (None, _) if before.phase == NodePhase::Running => lost(),
@@ -212,6 +230,13 @@ fn apply(node: &mut NodeStatus, known: &Outcome, now: Moment) {
     if node.is_fulfilled() && node.finished_at.is_none() {
         node.finished_at = known.finished_at.map_or(now, Moment::of);
     }
+}
+
+/// Whether a result was written that has not been seen yet: watches of pods and of results do not keep pace.
+fn is_underway(pod: &Pod, result: Option<&TaskResult>) -> bool {
+    let mut all = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let wait = all.find(|one| one.name == WAIT).and_then(|one| one.state.as_ref()?.terminated.as_ref());
+    wait.is_some_and(|ended| ended.exit_code == 0) && !result.is_some_and(TaskResult::is_complete)
 }
 
 /// What a result says whose pod is gone.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Call, Operation};
-use crate::spec::{Template, WorkflowSpec};
+use crate::spec::{Template, WorkflowSpec, WorkflowTemplate};
+use crate::validate::Templates;
 
 /// Templates and settings that are elsewhere.
 pub trait Sources {
@@ -15,6 +16,23 @@ pub trait Sources {
     fn cluster_template(&self, name: &str) -> Option<Arc<WorkflowSpec>>;
     /// A value of a `ConfigMap` in the Workflow's namespace.
     fn config_value(&self, name: &str, key: &str) -> Option<String>;
+}
+
+/// The same, for those who check a Workflow.
+pub(super) struct Known<'s>(pub(super) &'s dyn Sources);
+
+impl Templates for Known<'_> {
+    fn find(&self, name: &str, cluster_scope: bool) -> Result<Arc<WorkflowTemplate>, String> {
+        let (found, kind) = if cluster_scope {
+            (self.0.cluster_template(name), "clusterworkflowtemplates")
+        } else {
+            (self.0.workflow_template(name), "workflowtemplates")
+        };
+        let spec = found.ok_or_else(|| format!("{kind}.argoproj.io {name:?} not found"))?;
+        let mut template = WorkflowTemplate { spec: (*spec).clone(), ..WorkflowTemplate::default() };
+        template.metadata.name = Some(name.to_owned());
+        Ok(Arc::new(template))
+    }
 }
 
 /// Where the search for a template starts.

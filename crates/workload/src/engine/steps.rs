@@ -107,10 +107,22 @@ impl Operation<'_> {
     }
 
     fn run_group(&mut self, group: &str, steps: &[Step], around: &Around<'_>, values: &mut Values) -> Result<(), Halt> {
-        let id = self.id(group);
-        if self.node(group).is_some_and(NodeStatus::is_fulfilled) && self.are_children_fulfilled(&id) {
+        if self.is_group_fulfilled(group) {
             return Ok(());
         }
+        let all = self.unfold(group, steps, around, values)?;
+        let mut by_name = BTreeMap::new();
+        for step in &all {
+            let child = format!("{group}.{}", step.name);
+            self.run_step(group, &child, step, around)?;
+            by_name.insert(child, step);
+        }
+        self.close_group(group, &by_name, around, values)
+    }
+
+    /// The steps of a group with what is known in place, one for each item.
+    #[inline(never)]
+    fn unfold(&mut self, group: &str, steps: &[Step], around: &Around<'_>, values: &Values) -> Result<Vec<Step>, Halt> {
         let mut all = Vec::new();
         for step in steps {
             let referred = with_references(step, values, &self.globals).map_err(|halt| match halt {
@@ -123,13 +135,7 @@ impl Operation<'_> {
             }
             all.extend(expanded);
         }
-        let mut by_name = BTreeMap::new();
-        for step in &all {
-            let child = format!("{group}.{}", step.name);
-            self.run_step(group, &child, step, around)?;
-            by_name.insert(child, step);
-        }
-        self.close_group(group, &by_name, around, values)
+        Ok(all)
     }
 
     fn skip(&mut self, group: &str, step: &Step, around: &Around<'_>, phase: NodePhase, message: &str) {

@@ -31,18 +31,7 @@ impl Operation<'_> {
     }
 
     fn execute_within(&mut self, name: &str, call: &Call<'_>, arguments: &Arguments) -> Result<(), Halt> {
-        let prepared = self.resolve(call).map_err(Halt::Failed).and_then(|(place, template)| {
-            let mut locals = Values::default();
-            if template.is_pod() && self.retry_strategy(&template).is_none() {
-                locals.text("pod.name", pod_name(&self.identity.name, &template.name, name));
-            }
-            if let Some((variable, step)) = call.caller {
-                locals.text(variable, step);
-            }
-            locals.text("node.name", name);
-            Ok((place, self.with_arguments(&template, arguments, &locals)?))
-        });
-        let (place, template) = match prepared {
+        let (place, template) = match self.ready(name, call, arguments) {
             Ok(prepared) => prepared,
             Err(halt) => {
                 self.make_or_mark_error(name, call, halt.words());
@@ -55,10 +44,31 @@ impl Operation<'_> {
             return Err(Halt::Timeout);
         }
         self.check_parallelism(name, &template, call.boundary)?;
-        match self.retry_strategy(&template) {
+        match self.retry_strategy(&template).map(Box::new) {
             None => self.execute_kind(name, call, &place, &template),
             Some(strategy) => self.execute_attempts(name, call, (&place, &template), &strategy),
         }
+    }
+
+    /// The template with its inputs in place. Templates are large and call each other deep: they are kept off the stack.
+    #[inline(never)]
+    fn ready(&mut self, name: &str, call: &Call<'_>, arguments: &Arguments) -> Result<(Place, Box<Template>), Halt> {
+        let (place, template) = self.resolve(call).map_err(Halt::Failed)?;
+        let mut locals = Values::default();
+        if template.is_pod() && self.retry_strategy(&template).is_none() {
+            locals.text("pod.name", pod_name(&self.identity.name, &template.name, name));
+        }
+        if let Some((variable, step)) = call.caller {
+            locals.text(variable, step);
+        }
+        locals.text("node.name", name);
+        Ok((place, Box::new(self.with_arguments(&template, arguments, &locals)?)))
+    }
+
+    /// The template of an attempt.
+    #[inline(never)]
+    fn ready_again(&self, template: &Template, locals: &Values) -> Result<Box<Template>, Halt> {
+        self.substituted(template, locals).map(Box::new)
     }
 
     /// Runs attempts until the retry node has ended or the last one is still running.
@@ -94,7 +104,7 @@ impl Operation<'_> {
             self.follow(name, &attempt);
             let locals = self.attempt_values(name, &attempt, number, template);
             let call = Call { flag: Some(as_attempt(call.flag)), deadline: deadline.or(call.deadline), ..*call };
-            let ended = match self.substituted(template, &locals) {
+            let ended = match self.ready_again(template, &locals) {
                 Ok(template) => self.execute_kind(&attempt, &call, place, &template),
                 Err(halt) => {
                     self.make_or_mark_error(&attempt, &call, halt.words());

@@ -6,6 +6,8 @@ mod patch;
 mod reach;
 mod volumes;
 
+pub(crate) use volumes::overlapping;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

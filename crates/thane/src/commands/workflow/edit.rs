@@ -169,7 +169,7 @@ impl Retry {
         let session = self.which.act(&Action::Retry, "goes on").await?;
         if self.watch {
             for name in &self.which.names {
-                follow::follow(&session, name).await?;
+                follow::follow(&session, &session.namespace, name).await?;
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Resubmit {
             let object = resubmitted(&fetch(&session, name).await?);
             let object: DynamicObject = serde_json::from_value(object)
                 .map_err(|error| Failure::new(code::BUG, format!("make a workflow again: {error}")))?;
-            let made = workflows(&session).create(&PostParams::default(), &object).await?;
+            let made = workflows(&session, &session.namespace).create(&PostParams::default(), &object).await?;
             print(&format!("{}\n", made.metadata.name.unwrap_or_default()))?;
         }
         Ok(())

@@ -14,10 +14,10 @@ use crate::kubernetes::connection::{Session, check_segment};
 use crate::output::{print, terminal_width};
 
 /// Shows a Workflow until it ends; its failure is the command's.
-pub(super) async fn follow(session: &Session, name: &str) -> Result<(), Failure> {
+pub(super) async fn follow(session: &Session, namespace: &str, name: &str) -> Result<(), Failure> {
     check_segment("name", name)?;
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut words = watcher(workflows(session), config).default_backoff().boxed();
+    let mut words = watcher(workflows(session, namespace), config).default_backoff().boxed();
     let mut screen = Screen::default();
     let mut found = false;
     while let Some(word) = words.next().await {

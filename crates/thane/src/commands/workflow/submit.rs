@@ -74,7 +74,7 @@ impl Submit {
                 None => print(&format!("{name}\n"))?,
             }
             if self.watch {
-                follow::follow(&session.within(&namespace), &name).await?;
+                follow::follow(&session, &namespace, &name).await?;
             }
         }
         Ok(())

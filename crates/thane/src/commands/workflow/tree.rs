@@ -85,7 +85,7 @@ impl Tree<'_> {
         let own = |id: &String| nodes.get(id);
         let mut all: Vec<&NodeStatus> = match node.kind {
             NodeType::Retry | NodeType::TaskGroup => {
-                node.children.iter().filter_map(own).filter(|child| self.is_below(child, node)).collect()
+                node.children.iter().filter_map(own).filter(|child| is_below(child, node)).collect()
             }
             NodeType::Steps | NodeType::Dag => {
                 let inner: BTreeSet<&str> = nodes
@@ -93,7 +93,7 @@ impl Tree<'_> {
                     .filter(|one| {
                         one.boundary_id == node.id && matches!(one.kind, NodeType::Retry | NodeType::TaskGroup)
                     })
-                    .flat_map(|one| one.children.iter().filter_map(own).filter(|child| self.is_below(child, one)))
+                    .flat_map(|one| one.children.iter().filter_map(own).filter(|child| is_below(child, one)))
                     .map(|child| child.id.as_str())
                     .collect();
                 let mine = |one: &&NodeStatus| {
@@ -106,11 +106,11 @@ impl Tree<'_> {
         all.sort_by_key(|one| (one.started_at, natural(&one.name)));
         all
     }
+}
 
-    /// Whether a child belongs to a group rather than follows it.
-    fn is_below(&self, child: &NodeStatus, group: &NodeStatus) -> bool {
-        child.name.strip_prefix(&group.name).is_some_and(|rest| rest.starts_with('('))
-    }
+/// Whether a child belongs to a group rather than follows it.
+fn is_below(child: &NodeStatus, group: &NodeStatus) -> bool {
+    child.name.strip_prefix(&group.name).is_some_and(|rest| rest.starts_with('('))
 }
 
 /// Names with numbers in the order of the numbers.

@@ -2,8 +2,6 @@
 
 mod client;
 mod sign;
-#[cfg(test)]
-mod tests;
 mod xml;
 
 use std::path::{Path, PathBuf};

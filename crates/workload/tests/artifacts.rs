@@ -1,16 +1,63 @@
-//! A real S3 server: the one at `THANE_TEST_S3` (`host:port`), which takes any keys.
+//! Artifacts in a real S3 server: MinIO of `make peers`, or the one at `THANE_TEST_S3` (`host:port`), which takes these keys.
+#![expect(clippy::unwrap_used, reason = "tests say why they fail")]
 
 use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use thane_testkit::peer::{Guarded, PeerHome, free_ports};
+use thane_workload::steps::artifacts::s3::Store;
+use thane_workload::steps::artifacts::{Error, Stores};
 
-use super::*;
+const ACCESS: &str = "thane-test";
+const SECRET: &str = "thane-test-secret";
+/// More than goes in one request.
+const LARGE: usize = (64 << 20) + 3;
+
+/// A server; it ends when dropped.
+struct Server {
+    endpoint: String,
+    _program: Option<(Guarded, TempDir)>,
+}
+
+impl Server {
+    fn start() -> Option<Self> {
+        if let Ok(endpoint) = std::env::var("THANE_TEST_S3") {
+            return Some(Self { endpoint, _program: None });
+        }
+        let home = PeerHome::locate();
+        if let Err(absence) = home.require(&["minio"]) {
+            absence.tell();
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let [port] = free_ports().unwrap();
+        let endpoint = format!("127.0.0.1:{port}");
+        // It takes its keys from its environment alone.
+        let script = format!(
+            "MINIO_ROOT_USER={ACCESS} MINIO_ROOT_PASSWORD={SECRET} exec {} server --quiet --address {endpoint} {}",
+            home.program("minio").display(),
+            folder.path().join("data").display()
+        );
+        let arguments = ["-c".to_owned(), script];
+        let program = Guarded::start(Path::new("/bin/sh"), &arguments, &folder.path().join("log"), None).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(&endpoint).is_err() {
+            assert!(Instant::now() < until, "MinIO does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(Self { endpoint, _program: Some((program, folder)) })
+    }
+}
 
 fn store(folder: &Path, endpoint: &str, key: &str, bucket: &str) -> (Value, Stores) {
     let secrets = folder.join("secrets");
     fs::create_dir_all(secrets.join("s3")).unwrap();
-    fs::write(secrets.join("s3/access"), "thane-test").unwrap();
-    fs::write(secrets.join("s3/secret"), "thane-test-secret\n").unwrap();
+    fs::write(secrets.join("s3/access"), ACCESS).unwrap();
+    fs::write(secrets.join("s3/secret"), format!("{SECRET}\n")).unwrap();
     let s3 = json!({"endpoint": endpoint, "insecure": true, "bucket": bucket, "key": key, "createBucketIfNotPresent": {},
         "accessKeySecret": {"name": "s3", "key": "access"}, "secretKeySecret": {"name": "s3", "key": "secret"}});
     (s3, Stores { secrets, directory: folder.join("none") })
@@ -18,11 +65,12 @@ fn store(folder: &Path, endpoint: &str, key: &str, bucket: &str) -> (Value, Stor
 
 #[tokio::test]
 async fn objects_and_directories_go_there_and_back() {
-    let Ok(endpoint) = std::env::var("THANE_TEST_S3") else { return };
+    let Some(server) = Server::start() else { return };
+    let endpoint = server.endpoint.as_str();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "content").unwrap();
-    let (mut s3, stores) = store(folder.path(), &endpoint, "w/p/ä b+c&d.txt", "thane-objects");
+    let (mut s3, stores) = store(folder.path(), endpoint, "w/p/ä b+c&d.txt", "thane-objects");
     Store::open(&s3, &stores).unwrap().save(&file).await.unwrap();
     let to = folder.path().join("to");
     Store::open(&s3, &stores).unwrap().load(&to).await.unwrap();
@@ -50,12 +98,13 @@ async fn objects_and_directories_go_there_and_back() {
 
 #[tokio::test]
 async fn large_objects_go_in_parts() {
-    let Ok(endpoint) = std::env::var("THANE_TEST_S3") else { return };
+    let Some(server) = Server::start() else { return };
+    let endpoint = server.endpoint.as_str();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
-    let content: Vec<u8> = (0..SINGLE_MAX + 3).map(|index| u8::try_from(index % 251).unwrap()).collect();
+    let content: Vec<u8> = (0..LARGE).map(|index| u8::try_from(index % 251).unwrap()).collect();
     fs::write(&file, &content).unwrap();
-    let (s3, stores) = store(folder.path(), &endpoint, "large", "thane-large");
+    let (s3, stores) = store(folder.path(), endpoint, "large", "thane-large");
     Store::open(&s3, &stores).unwrap().save(&file).await.unwrap();
     let to = folder.path().join("to");
     Store::open(&s3, &stores).unwrap().load(&to).await.unwrap();
