@@ -5,6 +5,7 @@ pub mod event;
 pub mod frame;
 pub mod identity;
 pub mod kinds;
+pub mod live;
 pub mod redis;
 pub mod wire;
 

@@ -1,6 +1,7 @@
 //! The hub: whom it lets in, what it sends them, what it takes from them.
 
 pub mod gate;
+pub mod live;
 pub mod proxy;
 pub mod redis;
 pub mod registration;

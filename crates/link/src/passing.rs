@@ -33,6 +33,13 @@ impl Takers {
         self.all.push((target, taker));
         self
     }
+
+    /// All of these and those; the first that takes an event has it.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.all.extend(others.all);
+        self
+    }
 }
 
 impl Passing for Takers {

@@ -30,7 +30,8 @@ use crate::gate::{Certificate, Peer};
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// How much of a stream, and of all streams of a connection, may be under way.
 const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Room for as many streams that nobody reads as an agent may have, so that none of them holds up its events.
+const CONNECTION_WINDOW: u32 = 64 * 1024 * 1024;
 /// Bytes that wait in a connection to be sent, per stream.
 const SEND_BUFFER: usize = 256 * 1024;
 /// Time for streams to say why they end, once a connection is cut.

@@ -1,6 +1,8 @@
 //! Hub and agent over real connections: who gets in, what passes, and what is refused without harm to others.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answered;
+mod asked;
 mod bed;
 mod events;
 mod failures;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use thane_agent::connection::{self, Dialer, State};
+use thane_agent::live::Live;
 use thane_agent::role::{self, Config, Parts};
 use thane_agent::tunnel::Tunnel;
 use thane_api::code;
@@ -61,7 +62,16 @@ async fn start(
     dialer.metrics().register(ground.registry.sub_registry_with_prefix(PREFIX));
     dialer.metrics().register_upstream(&mut ground.registry);
     let state = dialer.state();
-    let passage = Passage::default();
+    let (passage, calls) = (Passage::default(), watch::Sender::new(None));
+    let live = thane_agent::live::Parts {
+        client: client.clone(),
+        passage: passage.clone(),
+        calls: calls.subscribe(),
+        namespace: namespace.clone(),
+        clock: Arc::clone(&ground.clock),
+        tasks: ground.tasks.child("live"),
+    };
+    let live = Live::new(live, ground.registry.sub_registry_with_prefix(PREFIX));
     let takers = redis(agent, &namespace, &client, &config, &passage, &mut ground).await?;
     // Behind something that speaks only HTTP/1.1 a call is a connection, and none is kept waiting.
     let tunnel = (!agent.websocket).then(|| Tunnel::new(client.clone(), thane_agent::tunnel::Config::default()));
@@ -69,9 +79,9 @@ async fn start(
         client,
         dialer,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(takers),
+        passing: Arc::new(takers.and(live.takers())),
         passage,
-        calls: tokio::sync::watch::Sender::new(None),
+        calls,
         tunnel,
         salt: uuid::Uuid::new_v4().to_string(),
     };

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use thane_api::code;
 use thane_api::event::{TUNNEL, Target};
 use thane_hub::gate::{Certificates, Gate, Method, Options, Tokens, generate_key};
+use thane_hub::live::Events;
 use thane_hub::proxy::{Tunnels, tunnel};
 use thane_hub::redis::Desk;
 use thane_hub::role::{self, Config, Parts};
@@ -15,6 +16,7 @@ use thane_hub::transport;
 use thane_link::{Passage, Takers};
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::telemetry::LogLevels;
 use thane_runtime::tls::{ClientAuth, ServerOptions, ServerTls};
 use thane_sync::mapping::HubSide;
@@ -63,8 +65,11 @@ async fn start(
     let passage = Passage::default();
     let desk = Desk::new(passage.clone(), hub.redis.answer_timeout.0);
     let takers = Takers::default().with(Target::Redis, desk.clone());
+    let metrics = ground.registry.sub_registry_with_prefix(PREFIX);
+    let events = Events::new(passage.clone(), metrics, ground.tasks.child("live"));
     let tunnels = Tunnels::new(tunnel::Config::default(), ground.tasks.child("tunnels"));
-    let live = super::live::Live { client: &client, gate: &gate, tunnels: &tunnels, namespace: &namespace };
+    let live =
+        super::live::Live { client: &client, gate: &gate, tunnels: &tunnels, events: &events, namespace: &namespace };
     super::live::start(hub, live, &mut ground).await?;
     let parts = Parts {
         client,
@@ -72,9 +77,9 @@ async fn start(
         tls: Some(tls),
         gate,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(takers),
+        passing: Arc::new(takers.and(events.takers())),
         passage,
-        streams: Arc::new(transport::NoLive),
+        streams: Arc::new(events),
         tunnels,
         guests,
         salt: uuid::Uuid::new_v4().to_string(),

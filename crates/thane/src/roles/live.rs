@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::Value;
 use thane_hub::gate::Gate;
+use thane_hub::live::Events;
 use thane_hub::proxy::policy::default_rules;
 use thane_hub::proxy::{self, Authorities, People, Policy, Proxy, Rule, Tunnels, listener};
 use thane_runtime::metrics::PREFIX;
@@ -23,6 +24,7 @@ pub(super) struct Live<'a> {
     pub(super) client: &'a Client,
     pub(super) gate: &'a Arc<Gate>,
     pub(super) tunnels: &'a Tunnels,
+    pub(super) events: &'a Events,
     pub(super) namespace: &'a str,
 }
 
@@ -56,7 +58,7 @@ pub(super) async fn start(hub: &HubSettings, live: Live<'_>, ground: &mut Ground
         people: People::new(live.client.clone(), Arc::clone(&ground.clock)),
         authorities: Authorities::new(&fleet.text(), people.as_deref())?,
         tunnels: live.tunnels.clone(),
-        events: None,
+        events: Some(Arc::new(live.events.clone())),
         policy: policy(&wanted.rules),
         metrics,
         clock: Arc::clone(&ground.clock),

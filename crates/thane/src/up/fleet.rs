@@ -17,10 +17,12 @@ use thane_api::event::Mode;
 use thane_apiserver::ApiServer;
 use thane_apiserver::embedded::Embedded;
 use thane_hub::gate::{self, Gate, Method, Tokens};
+use thane_hub::live::Events;
 use thane_hub::proxy::{Tunnels, tunnel};
 use thane_hub::registration::Registration;
 use thane_hub::transport::Guests;
 use thane_link::Passage;
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
 use thane_runtime::{SharedClock, Tasks};
@@ -91,9 +93,18 @@ pub(super) async fn start(
     let client = install::entitled(&apis[0].server, &HUB_ACCOUNT).await?;
     let tunnels = Tunnels::new(tunnel::Config::default(), place.tasks.child("tunnels"));
     let gate = gate(place, &material)?;
-    let parts = HubParts { client: client.clone(), gate: Arc::clone(&gate), tunnels: tunnels.clone(), guests };
+    let passage = Passage::default();
+    let events = Events::new(passage.clone(), registry.sub_registry_with_prefix(PREFIX), place.tasks.child("live"));
+    let parts = HubParts {
+        client: client.clone(),
+        gate: Arc::clone(&gate),
+        tunnels: tunnels.clone(),
+        passage,
+        events: events.clone(),
+        guests,
+    };
     let redis = start_hub(up, place, parts, listener, &material, registry).await?;
-    let door = live::Door { listener: proxy, material: &material, hub: &apis[0], client, gate, tunnels };
+    let door = live::Door { listener: proxy, material: &material, hub: &apis[0], client, gate, tunnels, events };
     live::start(place, door, registry)?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();
@@ -134,6 +145,8 @@ struct HubParts {
     client: Client,
     gate: Arc<Gate>,
     tunnels: Tunnels,
+    passage: Passage,
+    events: Events,
     guests: Guests,
 }
 
@@ -176,17 +189,16 @@ async fn start_hub(
         write_timeout: WRITE_TIMEOUT,
         transport: thane_hub::transport::Config::default(),
     };
-    let passage = Passage::default();
-    let (desk, takers) = redis::desk(&passage);
+    let (desk, takers) = redis::desk(&hub.passage);
     let parts = thane_hub::role::Parts {
         client: hub.client,
         listener,
         tls: Some(tls),
         gate: hub.gate,
         clock: Arc::clone(place.clock),
-        passing: Arc::new(takers),
-        passage,
-        streams: Arc::new(thane_hub::transport::NoLive),
+        passing: Arc::new(takers.and(hub.events.takers())),
+        passage: hub.passage,
+        streams: Arc::new(hub.events),
         tunnels: hub.tunnels,
         guests: Some(hub.guests),
         salt: uuid::Uuid::new_v4().to_string(),
@@ -222,15 +234,24 @@ fn start_agent(
         writes_max: WRITES_MAX,
         write_timeout: WRITE_TIMEOUT,
     };
-    let passage = Passage::default();
+    let (passage, calls) = (Passage::default(), tokio::sync::watch::Sender::new(None));
+    let live = thane_agent::live::Parts {
+        client: client.clone(),
+        passage: passage.clone(),
+        calls: calls.subscribe(),
+        namespace: NAMESPACE.to_owned(),
+        clock: Arc::clone(place.clock),
+        tasks: place.tasks.child(format!("fleet-{agent}-live")),
+    };
+    let live = thane_agent::live::Live::new(live, registry.sub_registry_with_prefix(PREFIX));
     let takers = redis::answers(redis, &config.side, place, &passage, registry)?;
     let parts = thane_agent::role::Parts {
         client,
         dialer,
         clock: Arc::clone(place.clock),
-        passing: Arc::new(takers),
+        passing: Arc::new(takers.and(live.takers())),
         passage,
-        calls: tokio::sync::watch::Sender::new(None),
+        calls,
         tunnel: Some(live::tunnel(server, &tasks)),
         salt: uuid::Uuid::new_v4().to_string(),
     };

@@ -18,6 +18,7 @@ use thane_apiserver::authz::{MASTERS, User};
 use thane_apiserver::embedded::Embedded;
 use thane_apiserver::{ApiServer, Origin};
 use thane_hub::gate::Gate;
+use thane_hub::live::Events;
 use thane_hub::proxy::{self, Authorities, People, Policy, Proxy, Tunnels, listener};
 use thane_runtime::Tasks;
 use thane_runtime::metrics::PREFIX;
@@ -40,6 +41,8 @@ pub(super) struct Door<'a> {
     pub(super) client: Client,
     pub(super) gate: Arc<Gate>,
     pub(super) tunnels: Tunnels,
+    /// For agents that have no tunnel.
+    pub(super) events: Events,
 }
 
 /// Starts the proxy; whoever the hub's RBAC lets in may do everything.
@@ -59,7 +62,7 @@ pub(super) fn start(place: &Place<'_>, door: Door<'_>, registry: &mut Registry) 
         people: People::new(door.client, Arc::clone(place.clock)),
         authorities: Authorities::new(&door.material.ca_pem, Some(&people))?,
         tunnels: door.tunnels,
-        events: None,
+        events: Some(Arc::new(door.events)),
         policy: Policy::everything(),
         metrics,
         clock: Arc::clone(place.clock),

@@ -1,0 +1,223 @@
+//! Terminals: asked for by an event, brought by a stream of their own, spoken to clients in Kubernetes' channels.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use thane_api::event::{Target, Type};
+use thane_api::live::TerminalRequest;
+use thane_api::wire::terminal::TerminalStreamData;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tonic::Status;
+
+use super::answer::refusal;
+use super::channels::{Protocol, Typed, ended, typed, written};
+use super::sessions::{Session, TerminalSide, Wants};
+use super::{Events, FIRST_TIMEOUT, PIECE_BYTES_MAX, ask};
+use crate::proxy::{Body, Unreachable};
+use crate::transport::{Caller, Messages};
+
+/// How long a session may last.
+const SESSION_MAX: Duration = Duration::from_mins(30);
+/// Messages that wait for a client, or for an agent; then the other side is not read.
+const MESSAGES_MAX: usize = 8;
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// The two ends of a session that are ours.
+struct Ends {
+    output: mpsc::Receiver<TerminalStreamData>,
+    input: mpsc::Sender<TerminalStreamData>,
+    session: Session,
+}
+
+impl Events {
+    /// Opens a terminal; the answer is a WebSocket once the agent is there.
+    pub(super) async fn exec(
+        &self,
+        agent: &str,
+        asked: TerminalRequest,
+        headers: &HeaderMap,
+        upgrade: Option<OnUpgrade>,
+    ) -> Result<Response<Body>, Unreachable> {
+        let (answer, protocol) = match agreement(headers) {
+            Ok(agreed) => agreed,
+            Err(reason) => return Ok(refusal(400, reason)),
+        };
+        let Some(upgrade) = upgrade else { return Ok(refusal(400, "a terminal needs a connection of its own")) };
+        let line = self.line(agent)?;
+        let (to_client, output) = mpsc::channel(MESSAGES_MAX);
+        let (input, to_agent) = mpsc::channel(MESSAGES_MAX);
+        let (opened, is_open) = oneshot::channel();
+        let side = TerminalSide { output: to_client, input: to_agent, opened };
+        let session = self.session(agent, Wants::Terminal(Some(side)))?;
+        let request = TerminalRequest { uuid: session.uuid().to_owned(), ..asked };
+        ask(agent, &line, Target::Terminal, Type::TerminalRequest, session.uuid(), &request)?;
+        self.wait(agent, &line, is_open).await?;
+        let (ends, stop) = (Ends { output, input, session }, self.0.tasks.token());
+        self.0.tasks.spawn("terminal", async move {
+            let Ok(upgraded) = upgrade.await else { return };
+            let config = WebSocketConfig::default()
+                .max_message_size(Some(PIECE_BYTES_MAX))
+                .max_frame_size(Some(PIECE_BYTES_MAX));
+            let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+            tokio::select! {
+                () = ends.bridge(socket, protocol) => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Ok(answer)
+    }
+
+    /// Takes a stream that brings a terminal.
+    pub(super) async fn take_terminal(
+        &self,
+        caller: Caller,
+        mut output: Messages<TerminalStreamData>,
+    ) -> Result<Messages<TerminalStreamData>, Status> {
+        let first = tokio::time::timeout(FIRST_TIMEOUT, output.next()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("the stream does not say whose it is"))?;
+        let first = first.ok_or_else(|| Status::invalid_argument("an empty stream"))??;
+        let side = self.0.sessions.terminal(&caller.agent, &first.request_uuid).map_err(|mismatch| {
+            self.0.metrics.refused(mismatch.as_str());
+            Status::not_found("unknown session id")
+        })?;
+        // Whoever asked may have gone; then nobody reads, and the stream ends.
+        let _ = side.opened.send(());
+        let (metrics, uuid) = (self.0.metrics.clone(), first.request_uuid.clone());
+        let (to_client, stop) = (side.output, self.0.tasks.token());
+        let forwarding = async move {
+            let mut message = first;
+            loop {
+                if message.request_uuid != uuid || message.data.len() > PIECE_BYTES_MAX {
+                    return metrics.refused("malformed");
+                }
+                if to_client.send(message).await.is_err() {
+                    return;
+                }
+                let next = tokio::select! {
+                    next = output.next() => next,
+                    () = to_client.closed() => return,
+                };
+                let Some(Ok(next)) = next else { return };
+                message = next;
+            }
+        };
+        self.0.tasks.spawn("terminal-output", async move {
+            tokio::select! {
+                () = forwarding => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Ok(Box::pin(ReceiverStream::new(side.input).map(Ok)))
+    }
+}
+
+/// The answer that makes a connection a WebSocket, and what is spoken in it.
+fn agreement(headers: &HeaderMap) -> Result<(Response<Body>, Protocol), &'static str> {
+    let has = |name, wanted: &str| {
+        let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        lines.flat_map(|line| line.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
+    };
+    if !has(UPGRADE, "websocket") || !has(CONNECTION, "upgrade") || !has(SEC_WEBSOCKET_VERSION, "13") {
+        return Err("a terminal is opened with a WebSocket");
+    }
+    let key = headers.get(SEC_WEBSOCKET_KEY).ok_or("the WebSocket has no key")?;
+    let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(|_| "the WebSocket's key is none")?;
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let protocol = Protocol::choose(offered).ok_or("none of the protocols is known; v5.channel.k8s.io is")?;
+    let mut response = Response::new(Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let own = [
+        (CONNECTION, HeaderValue::from_static("Upgrade")),
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (SEC_WEBSOCKET_ACCEPT, accept),
+        (SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol.name())),
+    ];
+    response.headers_mut().extend(own.map(|(name, value)| (Some(name), value)));
+    Ok((response, protocol))
+}
+
+impl Ends {
+    /// Carries what is typed and what is written, until either side ends.
+    async fn bridge(self, socket: Socket, protocol: Protocol) {
+        let Self { output, input, session } = self;
+        let (mut sink, stream) = socket.split();
+        let uuid = session.uuid().to_owned();
+        let told = tokio::select! {
+            told = show(&mut sink, output) => told,
+            () = keys(stream, &input, protocol, &uuid) => {
+                // Argo CD's agent breaks off the command only when it is told of an error.
+                let error = "the user has gone".to_owned();
+                let _ = input.try_send(TerminalStreamData { request_uuid: uuid, error, ..Default::default() });
+                return;
+            }
+            () = tokio::time::sleep(SESSION_MAX) => Some("the session has lasted as long as it may".to_owned()),
+        };
+        if let Some(last) = ended(protocol, told.as_deref()) {
+            // A client that has gone does not want to know.
+            let _ = sink.send(Message::Binary(last)).await;
+        }
+        let _ = sink.close().await;
+    }
+}
+
+/// Shows what the command writes until it ends; what went wrong.
+async fn show(sink: &mut SplitSink<Socket, Message>, mut output: mpsc::Receiver<TerminalStreamData>) -> Option<String> {
+    while let Some(message) = output.recv().await {
+        if !message.data.is_empty() {
+            let frame = written(&message.stream_type, &message.data);
+            if sink.send(Message::Binary(frame)).await.is_err() {
+                return Some("the client has gone".to_owned());
+            }
+        }
+        if !message.error.is_empty() {
+            return Some(message.error);
+        }
+        if message.eof {
+            return None;
+        }
+    }
+    Some("the connection to the agent was lost".to_owned())
+}
+
+/// Passes on what is typed until the client has gone.
+async fn keys(
+    mut stream: SplitStream<Socket>,
+    input: &mpsc::Sender<TerminalStreamData>,
+    protocol: Protocol,
+    uuid: &str,
+) {
+    while let Some(Ok(message)) = stream.next().await {
+        let message = match message {
+            Message::Binary(bytes) => bytes,
+            Message::Text(text) => Bytes::from(text.as_bytes().to_vec()),
+            Message::Close(_) => return,
+            _ => continue,
+        };
+        let empty = TerminalStreamData { request_uuid: uuid.to_owned(), ..TerminalStreamData::default() };
+        let told = match typed(protocol, &message) {
+            Typed::Keys(data) => TerminalStreamData { data, stream_type: "stdin".to_owned(), ..empty },
+            Typed::Size { cols, rows } => TerminalStreamData { resize: true, cols, rows, ..empty },
+            Typed::End => TerminalStreamData { eof: true, ..empty },
+            Typed::Nothing => continue,
+        };
+        if input.send(told).await.is_err() {
+            // The agent's end shows in what it wrote last.
+            return std::future::pending().await;
+        }
+    }
+}
