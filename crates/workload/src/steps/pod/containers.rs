@@ -115,7 +115,7 @@ pub(super) fn environment(
 ) -> Option<BTreeMap<String, String>> {
     let words = told(template).to_string();
     let mut data = BTreeMap::new();
-    let deadline = request.deadline.map(|at| at.to_string()).unwrap_or_default();
+    let deadline = request.deadline.as_ref().map(ToString::to_string).unwrap_or_default();
     let large =
         |one: &Value| one["name"] != WAIT && one["args"].is_array() && one["args"].to_string().len() > VARIABLE_MAX;
     for group in ["initContainers", "containers"] {
@@ -168,11 +168,11 @@ pub(super) fn wrap(request: &PodRequest<'_>, kind: Kind, spec: &mut Value) -> Re
                 let index = if group == "containers" { index.to_string() } else { format!("init-{index}") };
                 push(one, "volumeMounts", json!({"name": "tmp-dir-argo", "mountPath": "/tmp", "subPath": index}));
             } else {
-                if let Some(other) = request.settings.replace.get(text(one, "image")) {
-                    one["image"] = json!(other);
-                }
                 if group == "containers" {
                     command(request, one)?;
+                }
+                if let Some(other) = request.settings.replace.get(text(one, "image")) {
+                    one["image"] = json!(other);
                 }
             }
             push(one, "volumeMounts", json!({"name": "var-run-argo", "mountPath": RUN}));

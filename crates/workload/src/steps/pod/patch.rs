@@ -107,8 +107,8 @@ mod tests {
         let cases = [
             ("{}", spec.clone()),
             (
-                "containers:\n- name: main\n  resources: {limits: {memory: 1Gi}}\n  env: [{name: Y, value: '2'}]\n",
-                json!({"containers": [{"name": "main", "image": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}],
+                "containers:\n- name: main\n  resources: {limits: {memory: 1Gi}}\n  env: [{name: YY, value: '2'}]\n",
+                json!({"containers": [{"name": "main", "image": "a", "env": [{"name": "X", "value": "1"}, {"name": "YY", "value": "2"}],
                     "resources": {"limits": {"memory": "1Gi"}}}, {"name": "wait"}],
                     "tolerations": [{"key": "a"}], "volumes": [{"name": "v", "emptyDir": {}}], "hostNetwork": true}),
             ),

@@ -24,7 +24,7 @@ pub(super) fn plain(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let Some((entity, after)) = after.split_once(';').filter(|(entity, _)| entity.len() <= 10) else {
+        let Some((entity, after)) = after.split_once(';').filter(|(entity, _)| is_entity(entity)) else {
             out.push('&');
             rest = after;
             continue;
@@ -45,6 +45,10 @@ pub(super) fn plain(text: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+fn is_entity(text: &str) -> bool {
+    text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#')
 }
 
 #[cfg(test)]
