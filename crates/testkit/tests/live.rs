@@ -199,8 +199,9 @@ fn pods(bed: &Bed) {
     if bed.thane.published("gateway").is_err() {
         return Absence::Skip("this machine runs no pods: that takes root".to_owned()).tell();
     }
+    let serve = "python3 -m http.server 8123 --bind 0.0.0.0 --directory /tmp >/dev/null 2>&1 &";
     let script = "i=0; while true; do i=$((i+1)); echo line $i; sleep 0.2; done";
-    let container = json!({"name": "main", "image": "host", "command": ["sh", "-c", script]});
+    let container = json!({"name": "main", "image": "host", "command": ["sh", "-c", format!("{serve} {script}")]});
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
@@ -242,8 +243,6 @@ fn port_forward(bed: &Bed) {
     if !has.status.success() {
         return Absence::Skip("the pod's image has no python3".to_owned()).tell();
     }
-    let serve = "python3 -m http.server 8123 --bind 0.0.0.0 --directory /tmp >/dev/null 2>&1 & echo started";
-    bed.says(&["exec", "p", "--", "sh", "-c", serve]);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut forwarding = bed.command(&["port-forward", "pod/p", &format!("{port}:8123")]);
     let _forwarding = Running(forwarding.stdout(Stdio::null()).spawn().unwrap());

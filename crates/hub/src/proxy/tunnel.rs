@@ -57,7 +57,7 @@ pub struct Metrics {
 impl Metrics {
     /// Makes the counts visible.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("hub_tunnel_parked", "Calls of agents that wait for a request", self.parked.clone());
+        registry.register("hub_tunnel_parked", "Calls that agents have open, waiting or at work", self.parked.clone());
         registry.register("hub_tunnel_open", "Requests to agents under way", self.open.clone());
         registry.register("hub_tunnel_full", "Requests refused because too many wait", self.full.clone());
         registry.register("hub_tunnel_broken", "Requests that agents answered against the rules", self.broken.clone());
@@ -70,7 +70,7 @@ impl Metrics {
         self.open.get()
     }
 
-    /// Calls that wait for a request.
+    /// Calls that agents have open.
     pub fn parked(&self) -> i64 {
         self.parked.get()
     }
