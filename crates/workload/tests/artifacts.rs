@@ -47,7 +47,7 @@ impl Server {
             .spawn()
             .unwrap();
         let server = Self { endpoint, program: Some((child, folder)) };
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         while TcpStream::connect(&server.endpoint).is_err() {
             assert!(Instant::now() < until, "MinIO does not listen");
             std::thread::sleep(Duration::from_millis(20));

@@ -70,7 +70,7 @@ pub fn default_rules() -> Vec<Rule> {
 impl Policy {
     /// These rules.
     pub fn new(rules: Vec<Rule>) -> Self {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let patterns = |texts: &[String]| texts.iter().map(Pattern::new).collect();
         let compiled =
             |rule: Rule| Compiled { agents: patterns(&rule.agents), namespaces: patterns(&rule.namespaces), rule };
         Self { rules: rules.into_iter().map(compiled).collect() }

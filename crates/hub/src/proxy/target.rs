@@ -48,7 +48,7 @@ impl Target {
         let segments = segments(path)?;
         let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
         match parts.as_slice() {
-            ["api"] | ["api", _] | ["apis"] | ["apis", _] | ["apis", _, _] => Self::document(method),
+            ["api" | "apis"] | ["api" | "apis", _] | ["apis", _, _] => Self::document(method),
             [first, ..] if DOCUMENTS.contains(first) => Self::document(method),
             ["api", _, rest @ ..] => Self::resource(method, "", rest, query),
             ["apis", group, _, rest @ ..] => Self::resource(method, group, rest, query),

@@ -58,7 +58,7 @@ pub(crate) struct Services {
     /// `LiteLLM`
     #[arg(long, env = "THANE_WORKLOAD_LITELLM_URL", value_name = "URL", default_value = "")]
     pub(crate) litellm_url: String,
-    /// PostgreSQL with the checkpoints, without a password
+    /// `PostgreSQL` with the checkpoints, without a password
     #[arg(long, env = "THANE_WORKLOAD_POSTGRES_DSN", value_name = "DSN", default_value = "")]
     pub(crate) postgres_dsn: String,
 }

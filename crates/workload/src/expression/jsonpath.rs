@@ -1,4 +1,4 @@
-//! The part of JSONPath that workflows use: members, indexes, slices, wildcards, descent and simple filters.
+//! The part of `JSONPath` that workflows use: members, indexes, slices, wildcards, descent and simple filters.
 
 use serde_json::Value;
 
