@@ -65,6 +65,8 @@ fn examples() {
     let all: Vec<Source> = fs::read_to_string(Path::new(OURS).join("examples.tsv"))
         .unwrap()
         .lines()
+        // one of those without a workflow is no YAML either
+        .filter(|line| !line.contains("found nothing"))
         .map(|line| folder.join(line.split('\t').next().unwrap()))
         .map(|file| Source { name: file.display().to_string(), text: fs::read_to_string(file).unwrap() })
         .collect();
