@@ -78,11 +78,7 @@ fn maps(tokens: &[Token<'_>], edits: &mut Vec<(usize, usize, &str)>) {
             }
             "(" | "[" => open.push(false),
             ")" | "]" => drop(open.pop()),
-            "}" => {
-                if open.pop() == Some(true) {
-                    edits.push((token.start, token.end(), ")"));
-                }
-            }
+            "}" => edits.extend((open.pop() == Some(true)).then_some((token.start, token.end(), ")"))),
             "," if open.last() == Some(&true) => {
                 key = text(index + 1) != "}";
                 if !key {
