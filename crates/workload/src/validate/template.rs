@@ -236,9 +236,7 @@ pub(super) fn path(artifact: &Artifact) -> Result<(), String> {
         None => "",
     };
     let below = cleaned(path);
-    if !safe.is_empty()
-        && below.strip_prefix(safe).and_then(|rest| rest.strip_prefix('/')).is_none_or(|rest| rest.is_empty())
-    {
+    if !safe.is_empty() && below.strip_prefix(safe).and_then(|rest| rest.strip_prefix('/')).is_none_or(str::is_empty) {
         return Err(format!(
             "Artifact '{}' attempted to use a path containing '..'. Directory traversal is not permitted",
             artifact.name
