@@ -30,7 +30,7 @@ test: ## all tests; those that need peers say so when they are not built
 check: ## formatting, lints, tidiness, dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --locked --package thane-testkit --test tidy
+	$(CARGO) test --locked --workspace --test tidy
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then echo "cargo-deny is not installed: licenses, sources and duplicates were not checked (cargo install --locked cargo-deny)"; \
 	else $(CARGO) deny check bans licenses sources; \
 	  if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check --disable-fetch advisories; \
@@ -40,15 +40,18 @@ check: ## formatting, lints, tidiness, dependencies
 peers: ## build the real Kubernetes, etcd, argocd-agent and Argo CD, once; install what a node takes
 	peers/build
 
+# All commands name the workspace, so that third-party crates are built once, with one set of features.
+SUITES = $(addprefix --test ,artifacts lint $(filter-out node tidy simulation,$(sort $(basename $(notdir $(wildcard crates/testkit/tests/*))))))
+
 .PHONY: test-peers
 test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make peers` first
-	$(CARGO) build --locked --package thane
-	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --package thane-testkit --tests --no-fail-fast -- --nocapture
+	$(CARGO) test --locked --workspace --no-run
+	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --workspace $(SUITES) --no-fail-fast -- --nocapture
 
 .PHONY: test-node
-test-node: image ## hub and agent in pods on a real node with real Argo CD, as root; run `make peers` first
+test-node: image ## hub, agent and sandboxes in pods on a real node with real Argo CD, as root; run `make peers` first
 	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
-	  $(CARGO) test --locked --package thane-testkit --test node -- --nocapture
+	  $(CARGO) test --locked --workspace --test node -- --nocapture
 
 .PHONY: test-agents
 test-agents: ## the Python agents with a real PostgreSQL, Chromium, LiteLLM and S3; sets itself up
@@ -75,6 +78,10 @@ bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --
 bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)
 
+.PHONY: bench-sandboxes
+bench-sandboxes: build ## sandboxes beside runc, bwrap and a plain process, as root
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_sandboxes -- $(BENCH)
+
 # The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
 LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 OWN_TOOLS = $(shell rustc --print sysroot)/lib/rustlib/$(HOST)/bin
@@ -89,7 +96,8 @@ coverage: ## line coverage in coverage/html; COVERAGE='--package thane-kv' for a
 
 .PHONY: image
 image: build ## an OCI archive of the program, at target/thane-image.tar
-	$(CARGO) run --locked --package thane-testkit --example image -- target/release/thane target/thane-image.tar localhost/thane:$(VERSION)
+	$(CARGO) build --locked --workspace --example image
+	$(TARGET_DIR)/debug/examples/image target/release/thane target/thane-image.tar localhost/thane:$(VERSION)
 	@echo "target/thane-image.tar: localhost/thane:$(VERSION)"
 
 .PHONY: image-agents

@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "grpc/health.proto",
         "arl/sidecar.proto",
         "thane/sandbox.proto",
+        "thane/tunnel.proto",
     ];
     let descriptors = protox::compile(files, [&root])?;
     // Bodies are passed on, never looked into where they are moved: sharing them costs nothing.

@@ -4,3 +4,4 @@ pub mod connection;
 pub mod live;
 pub mod redis;
 pub mod role;
+pub mod tunnel;

@@ -6,10 +6,12 @@ use std::time::Duration;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use thane_api::event::TUNNEL;
 use thane_api::redis::SHARDS;
 use thane_link::{
     Command, Driver, Figures, Objects, Observed, Passage, Passing, Snapshot, Source, Stream, collection, follow,
 };
+use thane_runtime::metrics::PREFIX;
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::agent::{Agent, AgentLink};
 use thane_sync::link::{self, Peer};
@@ -21,6 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{self, Calls, Dialer, Opened};
+use crate::tunnel::Tunnel;
 
 /// What an agent is told.
 #[derive(Debug, Clone)]
@@ -53,6 +56,8 @@ pub struct Parts {
     pub passage: Passage,
     /// Where the way to make further calls is found while the hub is there.
     pub calls: watch::Sender<Option<Calls>>,
+    /// Live access over calls of their own, with hubs that can; none offers none.
+    pub tunnel: Option<Tunnel>,
     /// A random text of this process.
     pub salt: String,
 }
@@ -74,7 +79,7 @@ impl Handle {
 
 /// What an agent can do beyond upstream's protocol.
 pub fn capabilities() -> std::collections::BTreeSet<String> {
-    [DIGEST, PONG, SHARDS].map(str::to_owned).into()
+    [DIGEST, PONG, SHARDS, TUNNEL].map(str::to_owned).into()
 }
 
 /// What the hub is called as a peer.
@@ -116,7 +121,11 @@ pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tas
     };
     let feeds = tasks.child("feeds");
     feeds.spawn_essential("watched", feed(incoming, commands.clone(), dial, feeds.token()));
-    connections.spawn_essential("opened", open(opened, commands.clone(), parts.calls, connections.token()));
+    if let Some(tunnel) = &parts.tunnel {
+        tunnel.metrics().register(registry.sub_registry_with_prefix(PREFIX));
+    }
+    let opening = open(opened, commands.clone(), parts.calls, parts.tunnel, connections.clone());
+    connections.spawn_essential("opened", opening);
     Handle { commands }
 }
 
@@ -187,18 +196,22 @@ async fn open(
     mut opened: mpsc::Receiver<Opened>,
     commands: mpsc::Sender<Command<Agent>>,
     told: watch::Sender<Option<Calls>>,
-    stop: CancellationToken,
+    tunnel: Option<Tunnel>,
+    tasks: Tasks,
 ) {
     loop {
         let new = tokio::select! {
-            () = stop.cancelled() => return,
+            () = tasks.cancelled() => return,
             next = opened.recv() => match next {
                 Some(next) => next,
                 None => return,
             },
         };
         let Opened { agent, hub_namespace, capabilities, outgoing, incoming, close, calls, .. } = new;
-        told.send_replace(Some(calls));
+        told.send_replace(Some(calls.clone()));
+        if let Some(tunnel) = tunnel.clone().filter(|_| capabilities.contains(TUNNEL)) {
+            tasks.spawn("tunnel", tunnel.serve(calls, close.clone(), tasks.clone()));
+        }
         let tell = Box::new(move |link: &mut AgentLink, now| {
             link.hub_connected(now, agent, hub_namespace, Peer { capabilities });
         });

@@ -168,6 +168,8 @@ pub const CAPABILITIES: &str = "thane-capabilities";
 pub const DIGEST: &str = "digest";
 /// Capability: a sign of life is answered.
 pub const PONG: &str = "pong";
+/// Capability: requests to the cluster's API pass through the agent's connection.
+pub const TUNNEL: &str = "tunnel";
 
 impl Event {
     /// A request of live access; its id is both the resource's and the event's.

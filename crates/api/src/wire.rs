@@ -62,3 +62,8 @@ pub mod sidecar {
 pub mod sandbox {
     tonic::include_proto!("thane.sandbox.v1");
 }
+
+/// Requests to the Kubernetes API of an agent's cluster.
+pub mod tunnel {
+    tonic::include_proto!("thane.tunnel.v1");
+}

@@ -56,11 +56,11 @@ impl<T, E: std::fmt::Display> Doing<T> for std::result::Result<T, E> {
 /// Runs what is asked for.
 pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     match arguments.next().as_deref() {
-        Some("hold") => reported(hold::hold()),
+        Some("hold") => reported(hold::hold(), true),
         Some("holder") => ended(&hold::holder()),
-        Some("create") => reported(create::create()),
+        Some("create") => reported(create::create(), true),
         Some("init") => init::init(),
-        Some("switch") => reported(switch::switch()),
+        Some("switch") => reported(switch::switch(), false),
         Some("serve") => alone::serve(arguments),
         Some("step") => step::step(arguments),
         _ => {
@@ -71,14 +71,24 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-/// Tells who started us how it went.
-fn reported(result: Result<Started>) -> ExitCode {
+/// Tells who started us how it went, with what process, which is new unless it was there before.
+fn reported(result: Result<Started>, is_new: bool) -> ExitCode {
     let (outcome, code) = match result {
         Ok(started) => (Outcome::Started(started), ExitCode::SUCCESS),
         Err(failure) => (Outcome::Failed(failure.0), ExitCode::FAILURE),
     };
     let told = serde_json::to_writer(std::io::stdout(), &outcome);
-    if told.is_ok() { code } else { ExitCode::FAILURE }
+    if told.is_ok() {
+        return code;
+    }
+    if let Outcome::Started(started) = outcome
+        && is_new
+    {
+        // Whoever wanted it is gone, and nobody else will ever know of it.
+        let pid = rustix::process::Pid::from_raw(started.pid);
+        let _ = pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+    }
+    ExitCode::FAILURE
 }
 
 fn ended(result: &Result<()>) -> ExitCode {

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 use thane_api::event::Mode;
 use thane_api::wire::auth::{AuthRequest, AuthResponse};
 use thane_runtime::SharedClock;
+use thane_runtime::pki::{AGENT_UNIT, PROXY_UNIT};
 use tokio::sync::watch;
 
 use name::is_label;
@@ -192,12 +193,37 @@ impl Gate {
 
     /// Judges a call by the certificate of its connection alone: the agent it names.
     pub fn recognise(&self, peer: &Peer) -> Result<String, Refusal> {
-        let decided = self.certificate(peer).and_then(|certificate| {
+        let decided = self.agents_certificate(peer).and_then(|certificate| {
             let agent = self.certificate_name(&certificate)?;
             self.check_name(&agent)?;
             Ok(agent)
         });
         self.noted(peer, decided)
+    }
+
+    /// Judges a call of Argo CD to the resource proxy: the agent it is for, by its token or else by its certificate.
+    pub fn proxied(&self, peer: &Peer, token: Option<&str>) -> Result<String, Refusal> {
+        let decided = self.proxied_by(peer, token).and_then(|agent| {
+            self.check_name(&agent)?;
+            Ok(agent)
+        });
+        self.noted(peer, decided)
+    }
+
+    fn proxied_by(&self, peer: &Peer, token: Option<&str>) -> Result<String, Refusal> {
+        let certificate = self.certificate(peer).and_then(|certificate| {
+            // An agent has no business there; argocd-agent's own certificates have no unit.
+            if certificate.unit == AGENT_UNIT {
+                return Err(Refusal::new(Reason::Certificate, "the certificate is an agent's"));
+            }
+            Ok(certificate)
+        });
+        let Some(token) = token else { return certificate.map(|certificate| certificate.common_name.clone()) };
+        if self.options.certificates != Certificates::NotNeeded {
+            certificate?;
+        }
+        let agent = self.tokens.load().verify_resource_proxy(token, self.clock.now());
+        agent.map_err(|invalid| Refusal::new(Reason::Token, invalid.to_string()))
     }
 
     fn noted<T>(&self, peer: &Peer, decided: Result<T, Refusal>) -> Result<T, Refusal> {
@@ -214,7 +240,7 @@ impl Gate {
             Refusal::new(Reason::Mode, format!("unknown or missing operation mode: '{given}'"))
         })?;
         let agent = match request.method.as_str() {
-            "mtls" if self.has_certificate_method() => self.certificate_name(&*self.certificate(peer)?)?,
+            "mtls" if self.has_certificate_method() => self.certificate_name(&*self.agents_certificate(peer)?)?,
             "userpass" => self.password_name(request).await?,
             _ => return Err(Refusal::new(Reason::Method, "unknown authentication method")),
         };
@@ -304,7 +330,7 @@ impl Gate {
 
     fn check_certificate(&self, peer: &Peer, agent: &str) -> Result<(), Refusal> {
         let needed = self.options.certificates != Certificates::NotNeeded;
-        let certificate = match self.certificate(peer) {
+        let certificate = match self.agents_certificate(peer) {
             Ok(certificate) => certificate,
             Err(refusal) if needed || refusal.reason == Reason::Blocked => return Err(refusal),
             Err(_) => return Ok(()),
@@ -320,6 +346,15 @@ impl Gate {
             ));
         }
         Ok(())
+    }
+
+    /// The certificate, unless it is Argo CD's: that opens the resource proxy and nothing else.
+    fn agents_certificate(&self, peer: &Peer) -> Result<Arc<Certificate>, Refusal> {
+        let certificate = self.certificate(peer)?;
+        if certificate.unit == PROXY_UNIT {
+            return Err(Refusal::new(Reason::Certificate, "the certificate is for the resource proxy"));
+        }
+        Ok(certificate)
     }
 
     /// The certificate, if it is still good.

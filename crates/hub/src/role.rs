@@ -27,6 +27,7 @@ use thane_sync::router::Router;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::gate::Gate;
+use crate::proxy::tunnel::Tunnels;
 use crate::roster::Roster;
 use crate::transport::{self, Service, Stream};
 
@@ -72,6 +73,8 @@ pub struct Parts {
     pub passage: Passage,
     /// Logs and terminals.
     pub streams: Arc<dyn transport::Live>,
+    /// Requests to agents' clusters.
+    pub tunnels: Tunnels,
     /// What else agents may call on this listener.
     pub guests: Option<transport::Guests>,
     /// A random text of this process.
@@ -144,6 +147,7 @@ struct Running {
     clock: SharedClock,
     passing: Arc<dyn Passing>,
     passage: Passage,
+    tunnels: Tunnels,
     salt: String,
     principal_uid: String,
     figures: Figures,
@@ -183,11 +187,13 @@ pub async fn start(
     let metrics = transport::Metrics::default();
     metrics.register(registry.sub_registry_with_prefix(PREFIX));
     metrics.register_calls(registry);
+    parts.tunnels.metrics().register(registry.sub_registry_with_prefix(PREFIX));
     let service = Service {
         metrics,
         gate: parts.gate,
         streams,
         live: parts.streams,
+        tunnels: parts.tunnels.clone(),
         guests: parts.guests,
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
@@ -203,6 +209,7 @@ pub async fn start(
         clock: parts.clock,
         passing: parts.passing,
         passage: parts.passage,
+        tunnels: parts.tunnels,
         salt: parts.salt,
         principal_uid,
         figures,
@@ -326,6 +333,7 @@ impl Running {
         }
         let news = self.router.set_mode(&agent, identity.mode);
         self.tell(news).await;
+        self.tunnels.connected(&identity, stream.close.clone());
         self.records.connected(&identity, stream.peer, self.clock.now());
         let number = self.roster.connected(&agent, &identity.capabilities, self.clock.now());
         self.watch_end(&agent, &stream.close, number);

@@ -6,6 +6,7 @@ mod events;
 mod live;
 mod metrics;
 mod services;
+mod tunnel;
 mod websocket;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::{Gate, Identity};
+use crate::proxy::tunnel::Tunnels;
 
 pub use live::{Caller, Live, Messages, NoLive};
 pub use metrics::Metrics;
@@ -96,6 +98,8 @@ pub struct Service {
     pub streams: mpsc::Sender<Stream>,
     /// Where logs and terminals go.
     pub live: Arc<dyn Live>,
+    /// Where calls go that wait for requests.
+    pub tunnels: Tunnels,
     /// What else agents may call here.
     pub guests: Option<Guests>,
     /// Bounds.

@@ -5,6 +5,7 @@ mod metrics;
 mod objects;
 mod passing;
 mod rights;
+pub mod tunnel;
 mod watch;
 
 pub use drive::{Command, Driver, Snapshot, Stream, Tell};

@@ -4,6 +4,8 @@
 //! made in, so that others can go on from it when that pod is gone.
 
 mod files;
+mod flatten;
+mod merge;
 mod room;
 mod states;
 
@@ -114,7 +116,10 @@ impl Layers {
             own.map(|(name, _)| name.clone()).collect()
         };
         for name in unknown {
-            let bytes = measure(&self.data(&name));
+            let chain = self.states.lock().known.get(&name).map(|state| state.chain.clone()).unwrap_or_default();
+            // One layer made of many is the state's, too.
+            let own = chain.first().filter(|first| **first != name).map_or(0, |merged| measure(&self.data(merged)));
+            let bytes = measure(&self.data(&name)) + own;
             if let Some(state) = self.states.lock().known.get_mut(&name) {
                 state.bytes = Some(bytes);
             }

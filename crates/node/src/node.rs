@@ -3,6 +3,7 @@
 mod claims;
 mod register;
 mod schedule;
+mod strays;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -110,6 +111,7 @@ impl Node {
             client,
             clock,
         });
+        strays::end(&directory);
         register::register(&shared).await?;
         let (renewing, top) = (register::renew(Arc::clone(&shared), tasks.clone()), Arc::clone(&shared));
         tasks.spawn("lease", async move {

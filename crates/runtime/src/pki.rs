@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 pub use authority::Authority;
 pub use details::{Details, inspect, inspect_der};
-pub use params::{Request, Subject};
+pub use params::{AGENT_UNIT, PROXY_UNIT, Request, Subject};
 pub use trust::Trust;
 
 /// How long an authority lasts unless told otherwise.

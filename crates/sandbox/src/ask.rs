@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use http::Uri;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
@@ -46,7 +47,8 @@ async fn describe(ip: &str, tls: &ClientTls) -> Result<Description, String> {
         let mut sender = sender.clone();
         async move { sender.send_request(request).await.map(|answer: http::Response<_>| answer.map(Body::new)) }
     });
-    let mut client = SandboxServiceClient::new(service);
+    // HTTP/2 wants to be told; every sidecar answers to it.
+    let mut client = SandboxServiceClient::with_origin(service, Uri::from_static("https://sidecar.thane.dev"));
     tokio::select! {
         answer = client.describe(DescribeRequest {}) => {
             answer.map(tonic::Response::into_inner).map_err(|status| failed(&status.message()))

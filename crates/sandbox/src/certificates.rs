@@ -1,19 +1,24 @@
 //! Certificates of sandboxes on a cluster: one authority in a Secret, and what it issues to sidecars, gateways and webhooks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use thane_runtime::pki::{self, Authority, Identity, Request, Subject};
 use thane_runtime::tls::{self, ClientOptions, ClientTls, ServerOptions, ServerTls};
+use thane_runtime::{SharedClock, Tasks};
 
+use crate::kinds::WarmPool;
 use crate::names;
 
 /// The Secret that the authority is kept in.
@@ -22,6 +27,8 @@ pub const AUTHORITY: &str = "thane-sandbox-authority";
 pub const CLIENT: &str = "thane-sandbox-client";
 /// The Secret with the authority's certificate alone.
 pub const PUBLIC: &str = "thane-sandbox-ca";
+/// How often everything is looked at.
+const LOOK: Duration = Duration::from_hours(12);
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(10 * 365 * 24);
 const LIFETIME: Duration = Duration::from_hours(365 * 24);
 const CERT: &str = "tls.crt";
@@ -43,6 +50,18 @@ pub enum Error {
     /// A Secret that is not what it should be.
     #[error("Secret {0:?} has no certificate and key")]
     Incomplete(String),
+}
+
+/// What an operator has issued and keeps fresh.
+pub struct Issued {
+    /// Where its own Secrets are.
+    pub namespace: String,
+    /// The Secret of sidecars, in each namespace with pools.
+    pub secret: String,
+    /// What it shows to sidecars.
+    pub sidecars: ClientTls,
+    /// What it shows to those who ask its webhook, and the names in it.
+    pub webhook: Option<(ServerTls, Vec<String>)>,
 }
 
 /// The authority, and what it issues.
@@ -111,16 +130,80 @@ impl Certificates {
         Ok(())
     }
 
-    /// Tells an API server whom to believe about a webhook; if there is no such webhook, nobody asks it.
-    pub async fn tell(&self, client: &Client, webhook: &str) -> Result<(), Error> {
-        let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-        let Some(mut found) = api.get_opt(webhook).await? else { return Ok(()) };
+    /// Tells an API server whom to believe about a webhook, whenever that is written and does not say so, until the
+    /// tasks end.
+    pub async fn keep_told(self: Arc<Self>, client: Client, webhook: &'static str, tasks: Tasks) {
+        let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
+        let chosen = watcher::Config::default().fields(&format!("metadata.name={webhook}"));
+        let mut seen = watcher(api.clone(), chosen).default_backoff().boxed();
+        loop {
+            let event = tokio::select! {
+                () = tasks.cancelled() => return,
+                event = seen.next() => event,
+            };
+            let found = match event {
+                Some(Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => found,
+                Some(Err(error)) => {
+                    tracing::warn!(%error, webhook, "the webhook cannot be watched, trying again");
+                    continue;
+                }
+                Some(Ok(_)) => continue,
+                None => return,
+            };
+            if let Err(error) = self.tell(&api, webhook, found).await {
+                // Another of us may have been quicker; then the watch says so.
+                tracing::info!(%error, webhook, "the webhook could not be written");
+            }
+        }
+    }
+
+    async fn tell(
+        &self,
+        api: &Api<ValidatingWebhookConfiguration>,
+        webhook: &str,
+        mut found: ValidatingWebhookConfiguration,
+    ) -> Result<(), Error> {
+        let believed = Some(ByteString(self.authority.cert_pem().as_bytes().to_vec()));
+        let is_told = |one: &ValidatingWebhook| one.client_config.ca_bundle == believed;
+        if found.webhooks.iter().flatten().all(is_told) {
+            return Ok(());
+        }
         for webhook in found.webhooks.iter_mut().flatten() {
-            webhook.client_config.ca_bundle = Some(ByteString(self.authority.cert_pem().as_bytes().to_vec()));
+            webhook.client_config.ca_bundle.clone_from(&believed);
         }
         let change =
             json!({"metadata": {"resourceVersion": found.metadata.resource_version}, "webhooks": found.webhooks});
         api.patch(webhook, &PatchParams::default(), &Patch::Merge(&change)).await?;
+        Ok(())
+    }
+
+    /// Looks at everything that was issued now and then, and issues it again in good time, until the tasks end.
+    pub async fn keep_renewed(self: Arc<Self>, client: Client, issued: Issued, clock: SharedClock, tasks: Tasks) {
+        loop {
+            tokio::select! {
+                () = tasks.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if let Err(error) = self.renew(&client, &issued, clock.now()).await {
+                tracing::warn!(%error, "certificates could not be renewed; they are looked at again later");
+            }
+        }
+    }
+
+    /// Issues what is in use in this process again, and what is kept in Secrets if it is due.
+    pub async fn renew(&self, client: &Client, issued: &Issued, now: Timestamp) -> Result<(), Error> {
+        let operator = self.authority.issue(&client_request("operator"), now, LIFETIME)?;
+        issued.sidecars.replace(self.authority.cert_pem(), Some(&operator))?;
+        if let Some((tls, names)) = &issued.webhook {
+            tls.replace(&self.authority.issue(&Request::server("webhook", names), now, LIFETIME)?, None)?;
+        }
+        self.keep_gateway(client, &issued.namespace, now).await?;
+        let pools: Api<WarmPool> = Api::all(client.clone());
+        let pools = pools.list(&ListParams::default()).await?;
+        let namespaces: BTreeSet<String> = pools.iter().filter_map(ResourceExt::namespace).collect();
+        for namespace in namespaces {
+            self.keep_sidecars(client, &namespace, &issued.secret, now).await?;
+        }
         Ok(())
     }
 

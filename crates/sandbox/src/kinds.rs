@@ -19,7 +19,11 @@ use serde_json::Value;
     kind = "WarmPool",
     namespaced,
     status = "WarmPoolStatus",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    printcolumn = r#"{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas"}"#,
+    printcolumn = r#"{"name": "Allocated", "type": "integer", "jsonPath": ".status.allocatedReplicas"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WarmPoolSpec {

@@ -7,6 +7,7 @@
 mod command;
 mod discovery;
 mod manifest;
+mod sandboxes;
 mod style;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::fleet::api::{FleetApi, define};
 use crate::fleet::{ApiKind, Mode, Side};
 use crate::peer::{Absence, Node, PeerHome};
 use command::Tool;
+pub use sandboxes::Sandboxes;
 pub use style::Style;
 use style::{Files, deploy};
 

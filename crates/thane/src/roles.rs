@@ -4,6 +4,7 @@ pub(crate) mod agent;
 mod discovery;
 pub(crate) mod gateway;
 pub(crate) mod hub;
+mod live;
 pub(crate) mod operator;
 pub(crate) mod redis;
 pub(crate) mod secrets;
@@ -32,7 +33,8 @@ use crate::settings::Settings;
 /// Starts the log of a role, and says what of its options is of no effect.
 pub(crate) fn begin(settings: &Loaded<Settings>, idle: &[&str]) -> Result<LogLevels, Failure> {
     let levels = telemetry::init(&settings.value.log)?;
-    for variable in &settings.unknown_variables {
+    // Those of a flag are no settings.
+    for variable in settings.unknown_variables.iter().filter(|name| !name.starts_with("THANE_OPERATOR_")) {
         tracing::warn!(variable, "an environment variable sets nothing");
     }
     if !idle.is_empty() {
@@ -65,18 +67,30 @@ pub(crate) struct Ground {
 impl Ground {
     /// Takes the ports for health and metrics, before anything else can fail.
     async fn open(settings: &Settings, health_port: u16, tasks: Tasks) -> Result<Self, Failure> {
-        let (clock, network) = (SystemClock::shared(), Tcp::shared());
         let address = settings.admin.address;
-        let mut listeners = vec![bind(&network, address, "--metrics-port").await?];
+        let mut ground = Self::open_at(address, tasks).await?;
         if health_port != 0 && health_port != address.port() {
             let address = SocketAddr::new(address.ip(), health_port);
-            listeners.push(bind(&network, address, "--healthz-port").await?);
+            ground.listeners.push(bind(&ground.network, address, "--healthz-port").await?);
         }
+        Ok(ground)
+    }
+
+    /// The same at one address.
+    async fn open_at(address: SocketAddr, tasks: Tasks) -> Result<Self, Failure> {
+        let mut ground = Self::silent(tasks);
+        ground.listeners.push(bind(&ground.network, address, "--metrics-port").await?);
+        Ok(ground)
+    }
+
+    /// Without health and metrics.
+    fn silent(tasks: Tasks) -> Self {
+        let (clock, network) = (SystemClock::shared(), Tcp::shared());
         let registry = metrics::open_registry(env!("CARGO_PKG_VERSION"), clock.now(), &tasks);
         // The first child, so that it is the last to stop.
         let admin = tasks.child("admin");
         let (readiness, health) = (Readiness::new(), Readiness::new());
-        Ok(Self { tasks, clock, network, registry, readiness, health, admin, listeners })
+        Self { tasks, clock, network, registry, readiness, health, admin, listeners: Vec::new() }
     }
 
     /// Serves health and metrics.

@@ -70,6 +70,8 @@ pub(crate) struct UpSettings {
     pub(crate) cluster_redis: Vec<String>,
     /// Where the Redis proxy listens.
     pub(crate) redis_address: SocketAddr,
+    /// Where clients of agents' clusters call.
+    pub(crate) proxy_address: SocketAddr,
     /// Where the gateway of sandboxes listens.
     pub(crate) gateway_address: SocketAddr,
     /// Every listener takes a free port.
@@ -98,6 +100,7 @@ impl Default for UpSettings {
             redis: String::new(),
             cluster_redis: Vec::new(),
             redis_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 6380)),
+            proxy_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
             gateway_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             ephemeral_ports: false,
             encryption_keys: None,

@@ -119,10 +119,11 @@ async fn start(
     let mut endpoints = BTreeMap::from([("api".to_owned(), apis[0].url()), ("metrics".to_owned(), metrics_url)]);
     if up.roles {
         let guests = discovery::registry(&place, &mut registry).await?;
-        let fleet::Started { hub, redis, material } =
+        let fleet::Started { hub, proxy, redis, material } =
             fleet::start(up, &place, &names, &apis, guests, &mut registry).await?;
         endpoints.extend(redis.map(|redis| ("redis-proxy".to_owned(), format!("redis://{redis}"))));
         endpoints.insert("hub".to_owned(), format!("https://{hub}"));
+        endpoints.insert("resource-proxy".to_owned(), format!("https://{proxy}"));
         let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
         endpoints.extend(discovery::agents(up, &place, hub, &material, &agents, &mut registry).await?);
     }

@@ -92,7 +92,10 @@ pub fn variables(expression: &str) -> Result<Vec<String>, ExpressionError> {
 
 fn compile(expression: &str) -> Result<expr::Program, ExpressionError> {
     let rewritten = source::rewrite(expression)?;
-    expr::compile(&rewritten).map_err(|error| ExpressionError::Syntax(error.to_string().trim().to_owned()))
+    // its parser gives up by a panic on some texts that are no expressions
+    std::panic::catch_unwind(|| expr::compile(&rewritten))
+        .map_err(|_| ExpressionError::Syntax("the expression cannot be read".to_owned()))?
+        .map_err(|error| ExpressionError::Syntax(error.to_string().trim().to_owned()))
 }
 
 /// Flat names as nested objects. Of a name and one below it, the one below stays.

@@ -82,7 +82,7 @@ pub fn check(sources: &[Source], others: &dyn Others) -> Report {
 
 /// Templates besides those of the files.
 pub trait Others {
-    /// The WorkflowTemplate of a namespace, or the ClusterWorkflowTemplate.
+    /// The `WorkflowTemplate` of a namespace, or the `ClusterWorkflowTemplate`.
     fn find(&self, namespace: Option<&str>, name: &str) -> Option<Arc<WorkflowTemplate>>;
 }
 

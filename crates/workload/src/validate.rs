@@ -18,10 +18,10 @@ use crate::spec::{Arguments, CronWorkflow, Hook, Step, TemplateRef, Workflow, Wo
 
 /// The longest name of a workflow or template.
 const NAME_MAX: usize = 63;
-/// The longest name of a CronWorkflow: its workflows' names are longer.
+/// The longest name of a `CronWorkflow`: its workflows' names are longer.
 const CRON_NAME_MAX: usize = 52;
 
-/// Where WorkflowTemplates and ClusterWorkflowTemplates come from.
+/// Where `WorkflowTemplates` and `ClusterWorkflowTemplates` come from.
 pub trait Templates {
     /// The object of that name, or why there is none.
     fn find(&self, name: &str, cluster_scope: bool) -> Result<Arc<WorkflowTemplate>, String>;
@@ -75,7 +75,7 @@ pub fn workflow_file(workflow: &Workflow, templates: &dyn Templates) -> Result<(
     check_workflow(workflow, templates, Options { lint: true, template: false }).map_err(Invalid::from)
 }
 
-/// Whether a WorkflowTemplate or ClusterWorkflowTemplate is sound.
+/// Whether a `WorkflowTemplate` or `ClusterWorkflowTemplate` is sound.
 pub fn workflow_template(template: &WorkflowTemplate, templates: &dyn Templates) -> Result<(), Invalid> {
     let name = template.metadata.name.as_deref().unwrap_or_default();
     let kind =
@@ -86,7 +86,7 @@ pub fn workflow_template(template: &WorkflowTemplate, templates: &dyn Templates)
     check_workflow(&unnamed, templates, Options { lint: true, template: true }).map_err(Invalid::from)
 }
 
-/// Whether a CronWorkflow is sound.
+/// Whether a `CronWorkflow` is sound.
 pub fn cron_workflow(cron: &CronWorkflow, templates: &dyn Templates) -> Result<(), Invalid> {
     check_name("cron workflow", cron.metadata.name.as_deref().unwrap_or_default(), CRON_NAME_MAX)?;
     cron::check(&cron.spec)?;
@@ -125,7 +125,7 @@ struct Validator<'a> {
 struct Base {
     scope: String,
     spec: Arc<WorkflowSpec>,
-    /// Argo forgets the defaults of a ClusterWorkflowTemplate here.
+    /// Argo forgets the defaults of a `ClusterWorkflowTemplate` here.
     has_defaults: bool,
 }
 

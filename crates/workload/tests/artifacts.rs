@@ -1,14 +1,14 @@
-//! Artifacts in a real S3 server: MinIO of `make peers`, or the one at `THANE_TEST_S3` (`host:port`), which takes these keys.
-#![expect(clippy::unwrap_used, reason = "tests say why they fail")]
+//! Artifacts in a real S3 server: `minio` of `make peers`, or the one at `THANE_TEST_S3` (`host:port`), which takes these keys.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests say why they fail or are skipped")]
 
 use std::fs;
-use std::net::TcpStream;
-use std::path::Path;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use thane_testkit::peer::{Guarded, PeerHome, free_ports};
 use thane_workload::steps::artifacts::s3::Store;
 use thane_workload::steps::artifacts::{Error, Stores};
 
@@ -20,36 +20,48 @@ const LARGE: usize = (64 << 20) + 3;
 /// A server; it ends when dropped.
 struct Server {
     endpoint: String,
-    _program: Option<(Guarded, TempDir)>,
+    program: Option<(Child, TempDir)>,
 }
 
 impl Server {
     fn start() -> Option<Self> {
         if let Ok(endpoint) = std::env::var("THANE_TEST_S3") {
-            return Some(Self { endpoint, _program: None });
+            return Some(Self { endpoint, program: None });
         }
-        let home = PeerHome::locate();
-        if let Err(absence) = home.require(&["minio"]) {
-            absence.tell();
+        let beside = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/thane-peers");
+        let peers = std::env::var_os("THANE_PEERS_HOME").map_or_else(beside, PathBuf::from);
+        let program = peers.join("bin/minio");
+        if !program.is_file() {
+            eprintln!("SKIPPED, this test needs {}: run `make peers`", program.display());
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let [port] = free_ports().unwrap();
-        let endpoint = format!("127.0.0.1:{port}");
-        // It takes its keys from its environment alone.
-        let script = format!(
-            "MINIO_ROOT_USER={ACCESS} MINIO_ROOT_PASSWORD={SECRET} exec {} server --quiet --address {endpoint} {}",
-            home.program("minio").display(),
-            folder.path().join("data").display()
-        );
-        let arguments = ["-c".to_owned(), script];
-        let program = Guarded::start(Path::new("/bin/sh"), &arguments, &folder.path().join("log"), None).unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(&endpoint).is_err() {
+        let endpoint = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let child = Command::new(program)
+            .args(["server", "--quiet", "--address", &endpoint])
+            .arg(folder.path())
+            .env("MINIO_ROOT_USER", ACCESS)
+            .env("MINIO_ROOT_PASSWORD", SECRET)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { endpoint, program: Some((child, folder)) };
+        let until = Instant::now() + Duration::from_mins(1);
+        while TcpStream::connect(&server.endpoint).is_err() {
             assert!(Instant::now() < until, "MinIO does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(Self { endpoint, _program: Some((program, folder)) })
+        Some(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some((child, _)) = &mut self.program {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -116,7 +128,7 @@ async fn a_server_that_is_down_and_a_secret_that_is_missing_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let (mut s3, stores) = store(folder.path(), &free, "k", "b");
     s3["createBucketIfNotPresent"] = json!(null);
     let failed = Store::open(&s3, &stores).unwrap().save(&file).await.unwrap_err().to_string();

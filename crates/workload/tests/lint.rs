@@ -50,6 +50,7 @@ fn our_files() {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "whoever runs the tests must see what was left out")]
 fn examples() {
     let modules = std::env::var_os("GOMODCACHE").map(PathBuf::from).or_else(|| {
         std::env::var_os("GOPATH")
@@ -65,6 +66,8 @@ fn examples() {
     let all: Vec<Source> = fs::read_to_string(Path::new(OURS).join("examples.tsv"))
         .unwrap()
         .lines()
+        // one of those without a workflow is no YAML either
+        .filter(|line| !line.contains("found nothing"))
         .map(|line| folder.join(line.split('\t').next().unwrap()))
         .map(|file| Source { name: file.display().to_string(), text: fs::read_to_string(file).unwrap() })
         .collect();

@@ -16,6 +16,8 @@ use serde::Deserialize;
 use thane_api::event::{CAPABILITIES, Codec, DecodeError, Event};
 use thane_api::wire::auth::authentication_client::AuthenticationClient;
 use thane_api::wire::auth::{AuthRequest, RefreshTokenRequest};
+use thane_api::wire::tunnel::Frame;
+use thane_api::wire::tunnel::tunnel_client::TunnelClient;
 use thane_api::wire::version::VersionRequest;
 use thane_api::wire::version::version_client::VersionClient;
 use thane_runtime::{SharedClock, Tasks};
@@ -218,6 +220,15 @@ impl Calls {
             grpc.ready().await.map_err(Status::from_error)?;
             grpc.streaming(request, SUBSCRIBE, codec).await
         }))
+    }
+
+    /// A call of the tunnel, which waits for a request of the hub; what is sent comes from `outgoing`.
+    pub async fn tunnel(&self, outgoing: mpsc::Receiver<Frame>) -> Result<Streaming<Frame>, Failure> {
+        let mut request = Request::new(ReceiverStream::new(outgoing));
+        self.authorize(request.metadata_mut()).await?;
+        let mut client = TunnelClient::with_origin(self.channel.clone(), self.origin.clone())
+            .max_decoding_message_size(thane_link::tunnel::FRAME_MAX);
+        Ok(self.answered(Step::Stream, client.serve(request)).await?.into_inner())
     }
 
     /// Waits for the answer to a call, and explains why there is none.

@@ -21,6 +21,9 @@ use super::{Doing, Failure, Result, sys};
 /// How it is started.
 pub(super) const USAGE: &str = "thane-executor serve --directory DIR [--workdir DIR] [-- COMMAND...]";
 
+/// Where a container sees how many of its processes were ended for want of memory, in either version.
+const OOM: [&str; 2] = ["/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"];
+
 /// What it is told.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
@@ -76,7 +79,8 @@ fn prepare(options: &Options) -> Result<Server> {
     let _ = std::fs::create_dir_all(&work);
     let env: BTreeMap<String, String> = std::env::vars().collect();
     let launcher = Launcher { confinement: None, score: None, env, directory: work };
-    let table = Table::new(launcher, Groups::open(&Cgroups::default())?, reaper);
+    let oom = OOM.map(PathBuf::from).into_iter().filter(|path| path.exists()).collect();
+    let table = Table::new(launcher, Groups::open(&Cgroups { oom, ..Cgroups::default() })?, reaper);
     let main = Some(options.command.clone()).filter(|command| !command.is_empty());
     let main = main.map(|command| Main { command, terminal: false, stdin: false });
     let settings = Settings { main, log: LogLimits::default(), passed_on: true, owner: None };

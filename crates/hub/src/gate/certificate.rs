@@ -34,6 +34,8 @@ pub struct Certificate {
     pub subject: String,
     /// The common name in it.
     pub common_name: String,
+    /// The unit in it: what it is for.
+    pub unit: String,
     /// The URIs it stands for.
     pub uris: Vec<String>,
     /// SHA-256 of the whole, in upper-case hexadecimal.
@@ -51,6 +53,7 @@ impl Certificate {
         Ok(Self {
             subject: subject(&certificate),
             common_name: details.subject.common_name,
+            unit: details.subject.organizational_unit.unwrap_or_default(),
             uris: uris(&certificate),
             fingerprint: normal(&details.fingerprint),
             not_after: details.not_after,

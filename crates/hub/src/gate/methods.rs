@@ -84,6 +84,7 @@ mod tests {
         let certificate = Certificate {
             subject: "CN=agent-a,OU=agent,O=org".to_owned(),
             common_name: "agent-a".to_owned(),
+            unit: "agent".to_owned(),
             uris: vec!["https://x".to_owned(), "spiffe://domain/ns/argocd/sa/agent-u".to_owned()],
             fingerprint: String::new(),
             not_after: Timestamp::MAX,

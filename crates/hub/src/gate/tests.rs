@@ -1,7 +1,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use thane_runtime::ManualClock;
+use thane_runtime::{Clock as _, ManualClock};
 
 use super::*;
 
@@ -27,9 +27,14 @@ fn bed(methods: &[&str], certificates: Certificates) -> Bed {
 }
 
 fn peer(name: &str) -> Peer {
+    peer_of(name, AGENT_UNIT)
+}
+
+fn peer_of(name: &str, unit: &str) -> Peer {
     let certificate = Certificate {
-        subject: format!("CN={name},OU=agent"),
+        subject: format!("CN={name},OU={unit}"),
         common_name: name.to_owned(),
+        unit: unit.to_owned(),
         uris: vec![format!("spiffe://d/{name}")],
         fingerprint: format!("FF{name}"),
         not_after: Timestamp::from_second(1_800_000_000).unwrap(),
@@ -180,4 +185,30 @@ async fn a_password_does_not_replace_the_certificate() {
     let empty = request(|request| request.method = "userpass".to_owned());
     assert_eq!(reason(&gate, &peer("agent-a"), empty).await, Some(Reason::Password));
     assert_eq!(reason(&gate, &peer("agent-a"), request(|_| {})).await, Some(Reason::Method));
+}
+
+#[tokio::test]
+async fn each_door_has_certificates_of_its_own() {
+    let Bed { gate, clock } = bed(&["mtls:subject:CN=([^,]+)"], Certificates::Matching);
+    let (agent, proxy, plain) = (peer("agent-a"), peer_of("agent-a", PROXY_UNIT), peer_of("agent-a", ""));
+    for (peer, enters, proxies) in [(&agent, true, false), (&proxy, false, true), (&plain, true, true)] {
+        assert_eq!(gate.recognise(peer).is_ok(), enters);
+        assert_eq!(reason(&gate, peer, request(|_| {})).await.is_none(), enters);
+        assert_eq!(gate.proxied(peer, None).ok().as_deref(), proxies.then_some("agent-a"));
+    }
+    let now = clock.now();
+    let token = gate.tokens().resource_proxy("agent-b", now).unwrap();
+    let access = gate.tokens().access(&Subject::new("agent-b", Mode::Managed), now).unwrap();
+    assert_eq!(gate.proxied(&proxy, Some(&token)).unwrap(), "agent-b", "a token counts before a certificate");
+    for (peer, token, why) in [
+        (&nobody(), Some(token.as_str()), Reason::Certificate),
+        (&nobody(), None, Reason::Certificate),
+        (&agent, Some(token.as_str()), Reason::Certificate),
+        (&proxy, Some(access.as_str()), Reason::Token),
+        (&proxy, Some("x"), Reason::Token),
+        (&peer_of("argocd", PROXY_UNIT), None, Reason::Name),
+        (&peer_of("Not a label", PROXY_UNIT), None, Reason::Name),
+    ] {
+        assert_eq!(gate.proxied(peer, token).unwrap_err().reason, why);
+    }
 }

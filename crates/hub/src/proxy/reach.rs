@@ -42,6 +42,9 @@ pub enum Unreachable {
     /// The agent or the hub would not carry it.
     #[error("refused: {0}")]
     Refused(String),
+    /// The agent is there, but its cluster's API gave nothing that could be passed on.
+    #[error("no answer from the agent's cluster: {0}")]
+    Failed(String),
     /// Too much is under way already.
     #[error("too many requests are under way for agent {0}")]
     Busy(String),
@@ -55,7 +58,7 @@ impl Unreachable {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::NotConnected(_) => StatusCode::BAD_GATEWAY,
+            Self::NotConnected(_) | Self::Failed(_) => StatusCode::BAD_GATEWAY,
             Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Refused(_) => StatusCode::FORBIDDEN,
             Self::Busy(_) => StatusCode::TOO_MANY_REQUESTS,

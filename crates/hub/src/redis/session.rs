@@ -320,7 +320,7 @@ impl Session {
             (Answer::Miss, _) => self.effects.push(Effect::ToClient(write::null(self.protocol))),
             (Answer::Subscribed, Some(channel)) => self.say(&Known::Subscribed(channel)),
             (Answer::Subscribed, None) => {
-                self.say(&Known::Error("ERR", "the agent answered another question".to_owned()))
+                self.say(&Known::Error("ERR", "the agent answered another question".to_owned()));
             }
             (Answer::Failed(kind, why), _) => self.say(&Known::Error(kind, why)),
         }

@@ -14,7 +14,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 /// Services, methods and whether they are streams; anything else is not told apart.
-const METHODS: [(&str, &str, &str); 8] = [
+const METHODS: [(&str, &str, &str); 9] = [
     ("authapi.Authentication", "Authenticate", "unary"),
     ("authapi.Authentication", "RefreshToken", "unary"),
     ("versionapi.Version", "Version", "unary"),
@@ -23,6 +23,7 @@ const METHODS: [(&str, &str, &str); 8] = [
     ("eventstreamapi.EventStream", "Ping", "unary"),
     ("principal.apis.logstreamapi.LogStreamService", "StreamLogs", "client_stream"),
     ("terminalstreamapi.TerminalStreamService", "StreamTerminal", "bidi_stream"),
+    ("thane.tunnel.v1.Tunnel", "Serve", "bidi_stream"),
 ];
 const UNKNOWN: (&str, &str, &str) = ("unknown", "unknown", "unary");
 

@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::connection::Connection;
 use super::events::EventStream;
 use super::live::{Caller, Live, Messages};
-use super::{Service, events};
+use super::{Service, events, tunnel};
 use crate::gate::{Gate, Identity};
 
 /// Bytes of a message of someone who has not proved who they are.
@@ -43,11 +43,13 @@ pub(super) fn routes(service: &Service, tasks: &Tasks) -> Routes {
         LogStreamServiceServer::from_arc(Arc::clone(&door)).accept_compressed(Gzip).max_decoding_message_size(limit);
     let terminals =
         TerminalStreamServiceServer::from_arc(door).accept_compressed(Gzip).max_decoding_message_size(limit);
+    let calls = tunnel::Calls { gate: Arc::clone(&service.gate), tunnels: service.tunnels.clone() };
     Routes::new(authentication)
         .add_service(version)
         .add_service(EventStream::new(events::Events::new(service.clone(), tasks.clone())))
         .add_service(logs)
         .add_service(terminals)
+        .add_service(tunnel::service(calls))
 }
 
 /// The connection a call came on.

@@ -14,6 +14,7 @@ use thane_api::event::{DIGEST, Event, Mode, PONG, Target, Type};
 use thane_api::wire::auth::authentication_client::AuthenticationClient;
 use thane_api::wire::auth::{AuthRequest, AuthResponse};
 use thane_hub::gate::{Certificate, Certificates, Gate, Options, Tokens, tokens};
+use thane_hub::proxy::{Tunnels, tunnel};
 use thane_hub::transport::{self, Live, Metrics, NoLive, Service, Stream};
 use thane_runtime::net::{BoxIo, Connector, Network, Tcp};
 use thane_runtime::pki::{self, Authority, Identity, Request as CertificateRequest};
@@ -57,6 +58,7 @@ pub(crate) struct Bed {
     pub(crate) gate: Arc<Gate>,
     pub(crate) streams: mpsc::Receiver<Stream>,
     pub(crate) address: SocketAddr,
+    pub(crate) tunnels: Tunnels,
     pub(crate) metrics: Metrics,
     pub(crate) clock: ManualClock,
     pub(crate) tasks: Tasks,
@@ -101,21 +103,23 @@ impl Bed {
         let options = ServerOptions { client_auth: setup.client_auth, ..ServerOptions::default() };
         let tls =
             (!setup.plaintext).then(|| ServerTls::from_pem(&identity, Some(authority.cert_pem()), &options).unwrap());
+        let (tasks, _) = Tasks::root("test");
+        let hub = tasks.child("hub");
+        let tunnels = Tunnels::new(tunnel::Config::default(), hub.child("tunnels"));
         let (sender, streams) = mpsc::channel(16);
         let metrics = Metrics::default();
         let service = Service {
             gate: Arc::clone(&gate),
             streams: sender,
             live: setup.live,
+            tunnels: tunnels.clone(),
             guests: setup.guests,
             config: setup.config,
             metrics: metrics.clone(),
             clock: shared,
         };
-        let (tasks, _) = Tasks::root("test");
-        let hub = tasks.child("hub");
         hub.spawn("serve", transport::serve(listener, tls, service, hub.clone()));
-        Self { authority, gate, streams, address, metrics, clock, tasks, hub, is_plain: setup.plaintext }
+        Self { authority, gate, tunnels, streams, address, metrics, clock, tasks, hub, is_plain: setup.plaintext }
     }
 
     /// A certificate of that name.

@@ -10,4 +10,5 @@ mod guests;
 mod handshake;
 mod identity;
 mod live;
+mod tunnel;
 mod websocket;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use thane_executor::plan::{Root, SwitchPlan, root_mount};
+use thane_executor::plan::{Lower, Root, SwitchPlan, root_mount};
 use thane_runtime::pods::{AccessError, ContainerAt};
 use thane_runtime::rooms;
 use uuid::Uuid;
 
+use super::Layers;
 use super::files::{Files, Intent, Top, names};
 use super::states::State;
 use crate::record::{Attempt, ContainerRecord};
@@ -27,7 +28,7 @@ pub(crate) struct ContainerLayers {
 
 /// A container whose files are being changed.
 struct Busy<'a> {
-    layers: &'a super::Layers,
+    layers: &'a Layers,
     key: (String, String),
 }
 
@@ -83,9 +84,22 @@ impl ContainerLayers {
         let name = Uuid::new_v4().to_string();
         let chain = [vec![name.clone()], below].concat();
         let leaves = self.root_mount()?;
+        let (length, image) = (chain.len(), files.lowers.clone());
         let intent = Intent { leaves, base: Some(name.clone()), chain, seals: true, top };
         self.carry_out(files, intent).await?;
+        if Layers::is_long(length) {
+            self.flatten(name.clone(), image);
+        }
         Ok(name)
+    }
+
+    /// Makes one layer of those of a state, without anybody waiting for it.
+    fn flatten(&self, state: String, image: Vec<Lower>) {
+        let shared = Arc::clone(&self.shared);
+        drop(tokio::task::spawn_blocking(move || match shared.layers.flatten(&state, &image) {
+            Ok(flat) => tracing::debug!(state, flat, "many layers of a state were to become one"),
+            Err(error) => tracing::info!(%error, state, "the layers of a state stay as they are"),
+        }));
     }
 
     async fn bring_back(&self, state: String) -> Result<(), AccessError> {

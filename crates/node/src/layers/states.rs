@@ -9,7 +9,7 @@ use super::Files;
 /// A state: its layer and those below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Its layers, topmost first; the first has its name.
+    /// Its layers, topmost first; the first has its name, unless all of them have become one.
     pub(super) chain: Vec<String>,
     /// The state it was made from.
     pub(super) parent: Option<String>,

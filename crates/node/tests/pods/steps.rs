@@ -183,7 +183,7 @@ async fn what_a_step_leaves_is_recorded_and_reaches_the_next() {
         json!({"name": "l", "container": shell("true"), "outputs": {"artifacts": [{"name": "a", "path": "/none"}]}});
     let lacking = steps.run("lacks", &lacking).await;
     assert_eq!(lacking.phase, Phase::Error, "{lacking:?}");
-    assert!(lacking.message.starts_with("wait: Error (exit code 1): open "), "{}", lacking.message);
+    assert!(lacking.message.starts_with("wait: Error (exit code 64): open "), "{}", lacking.message);
 
     let absent = json!({"name": "b", "container": {"image": "host", "command": ["nope-nope"]}});
     let absent = steps.run("absent", &absent).await;

@@ -17,7 +17,9 @@ use super::{Error, Result, SKEW};
 /// Serial numbers are 16 random bytes, so that a renewed certificate differs from the one before.
 const SERIAL_BYTES: usize = 16;
 /// The organizational unit that marks an agent's certificate.
-const AGENT_UNIT: &str = "agent";
+pub const AGENT_UNIT: &str = "agent";
+/// The organizational unit that marks what Argo CD shows to the resource proxy.
+pub const PROXY_UNIT: &str = "resource-proxy";
 
 /// Whom a certificate names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -64,6 +66,15 @@ impl Request {
             common_name: name.into(),
             organization: None,
             organizational_unit: Some(AGENT_UNIT.to_owned()),
+        })
+    }
+
+    /// What Argo CD shows to the resource proxy in the name of an agent.
+    pub fn proxy(agent: impl Into<String>) -> Self {
+        Self::client(Subject {
+            common_name: agent.into(),
+            organization: None,
+            organizational_unit: Some(PROXY_UNIT.to_owned()),
         })
     }
 

@@ -1,9 +1,9 @@
 //! New sessions: a Sandbox, a pod for it, and what is bound to it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use thane_api::wire::sandbox::BindRequest;
@@ -17,6 +17,8 @@ use crate::claims::{ClaimError, Claimed, OnEmpty, PoolAt};
 use crate::kinds::{Phase, Sandbox, SandboxSpec};
 use crate::names;
 
+/// How much longer than whoever asks waits a claim can take, after which its gateway has ended without undoing it.
+const LATE: Duration = Duration::from_secs(30);
 /// How long what was begun may take to be undone when the gateway ends.
 const UNDO: Duration = Duration::from_secs(2);
 
@@ -57,14 +59,7 @@ impl Shared {
         let sandbox = api.create(&PostParams::default(), sandbox).await?;
         let session = Session::from(&sandbox);
         let made = async {
-            let claiming = self.claim(&wanted, &sandbox);
-            let claimed = if is_nothing(&wanted.bind) {
-                claiming.await?
-            } else {
-                let (claimed, remembered) = tokio::join!(claiming, self.remember(&sandbox, &wanted.bind));
-                remembered?;
-                claimed?
-            };
+            let claimed = self.claim(&wanted, &sandbox).await?;
             let session = self.sessions.learn(with_pod(session.clone(), claimed));
             self.greet(&session, wanted.bind).await?;
             Ok(session)
@@ -79,8 +74,17 @@ impl Shared {
         let pairs = [(OWNER, &wanted.owner), (names::EXPERIMENT, &wanted.experiment)];
         let labels = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
         sandbox.metadata.labels = Some(labels.collect());
-        let by = [(names::SESSION.to_owned(), id), (names::CLAIMED_BY.to_owned(), self.options.name.clone())];
-        sandbox.metadata.annotations = Some(BTreeMap::from(by));
+        let wait = match wanted.on_empty {
+            OnEmpty::Wait(wait) | OnEmpty::Cold(wait) => wait,
+            OnEmpty::Fail => Duration::ZERO,
+        };
+        let until = self.clock.now().checked_add(wait + LATE).unwrap_or(Timestamp::MAX);
+        let by = [
+            (names::SESSION, id),
+            (names::CLAIMED_BY, self.options.name.clone()),
+            (names::CLAIM_UNTIL, until.to_string()),
+        ];
+        sandbox.metadata.annotations = Some(by.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
         sandbox
     }
 

@@ -29,7 +29,13 @@ impl Shared {
         let asked = self.asked(from).await?;
         let path = path(&asked, step)?;
         for index in &path {
-            let request = StepRequest { session: to.id.clone(), unrecorded: true, ..asked[index].1.clone() };
+            let (_, request) = &asked[index];
+            let Some(request) = request else {
+                let message =
+                    format!("step {index} cannot be run again: files that were uploaded before it are too large");
+                return Err(Failure::conflict(message));
+            };
+            let request = StepRequest { session: to.id.clone(), unrecorded: true, ..request.clone() };
             let running = self.begin(to, request).await?;
             if let Err(status) = running.finish().await {
                 return Err(self.verdict(to, status).await);
@@ -39,8 +45,8 @@ impl Shared {
         Ok(path.len())
     }
 
-    /// Every step that was recorded: what it began after, and what was asked.
-    async fn asked(&self, session: &Session) -> Result<BTreeMap<i64, (i64, StepRequest)>> {
+    /// Every step that was recorded: what it began after, and what was asked, if it can be asked again.
+    async fn asked(&self, session: &Session) -> Result<BTreeMap<i64, (i64, Option<StepRequest>)>> {
         let mut asked = BTreeMap::new();
         let mut records = self.history(session, false, 0).await?;
         while let Some(record) = records.next().await? {
@@ -74,8 +80,12 @@ impl Shared {
     }
 }
 
-fn request(record: StepRecord) -> StepRequest {
-    StepRequest {
+fn request(record: StepRecord) -> Option<StepRequest> {
+    if record.changes_lost {
+        return None;
+    }
+    Some(StepRequest {
+        changes: record.changes,
         name: record.name,
         command: record.command,
         env: record.env,
@@ -84,7 +94,7 @@ fn request(record: StepRecord) -> StepRequest {
         background: record.background,
         stdin: record.stdin,
         ..StepRequest::default()
-    }
+    })
 }
 
 /// The steps that led to one, the first first.

@@ -11,13 +11,13 @@ use super::Kubernetes;
 use crate::names;
 
 /// Where the executor program is brought.
-const PROGRAMS: &str = "/thane/bin";
+const PROGRAMS: &str = "/.thane/bin";
 /// Where it and the sidecar meet.
-const RUN: &str = "/thane/run";
+const RUN: &str = "/.thane/run";
 /// Where the sidecar records steps, out of their sight.
-const RECORDS: &str = "/thane/records";
+const RECORDS: &str = "/.thane/records";
 /// Where the sidecar's certificates are, out of theirs too.
-const CERTIFICATES: &str = "/thane/certificates";
+const CERTIFICATES: &str = "/.thane/certificates";
 /// Who steps are, unless the template says otherwise.
 const USER: i64 = 65532;
 

@@ -18,6 +18,17 @@ const INIT_RESTARTS_MAX: i32 = 2;
 /// More of a message nobody reads.
 const TEXT_MAX: usize = 1024;
 
+/// What a container waits for when its image cannot be had.
+const UNPULLED: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
+
+/// In which way an image of a pod cannot be had.
+pub(crate) fn pull_error(pod: &Pod) -> Option<&'static str> {
+    let status = pod.status.as_ref()?;
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let mut reasons = all.filter_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
+    reasons.find_map(|reason| UNPULLED.into_iter().find(|known| *known == reason))
+}
+
 /// Why a pod has failed, or will not come up.
 pub(crate) fn trouble(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;

@@ -1,5 +1,7 @@
 //! Keeps pools as they should be: watches, decides, and does a bounded number of things at once.
 
+mod count;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource};
 use serde_json::json;
 use thane_runtime::{SharedClock, Tasks};
+
+use count::{Beginning, count_beginning, count_ready};
 
 use super::decide::{Doomed, Plan, Trouble, View, decide};
 use super::equipment::Equipment;
@@ -90,6 +94,10 @@ struct Kept {
     equipped: Option<String>,
     /// Pods whose readiness was counted.
     seen_ready: BTreeSet<String>,
+    /// Pods whose image cannot be had, and were counted for that.
+    seen_unpulled: BTreeSet<String>,
+    /// What of a new pool's beginning is still to be counted.
+    beginning: Option<Beginning>,
 }
 
 /// What has been done, for the pool with that id.
@@ -103,6 +111,17 @@ enum What {
     Deleted(Doomed, Result<(), kube::Error>),
     Told(Result<(), kube::Error>),
     Equipped(String, Result<(), String>),
+}
+
+impl What {
+    fn is_done(&self) -> bool {
+        match self {
+            Self::Created(created) => created.is_ok(),
+            Self::Deleted(_, deleted) => deleted.is_ok(),
+            Self::Told(told) => told.is_ok(),
+            Self::Equipped(_, equipped) => equipped.is_ok(),
+        }
+    }
 }
 
 impl Keeper {
@@ -243,11 +262,16 @@ impl Keeper {
         let now = self.clock.now();
         let at = PoolAt::of(pool);
         let digest = pods::digest(pool, &self.shape);
-        let kept = self.kept.entry(uid.to_owned()).or_default();
+        let kept = self.kept.entry(uid.to_owned()).or_insert_with(|| Kept {
+            // One that has a status was there before us.
+            beginning: pool.status.is_none().then_some(Beginning::Empty),
+            ..Kept::default()
+        });
         let status = kept.status.get_or_insert_with(|| pool.status.clone().unwrap_or_default()).clone();
         let pods: Vec<&Pod> =
             self.pods.all().map(AsRef::as_ref).filter(|pod| pods::pool_of(pod).as_ref() == Some(&at)).collect();
         count_ready(kept, &pods, &self.metrics, now);
+        count_beginning(kept, pool, &self.metrics, now);
         let view = View {
             pool,
             digest: &digest,
@@ -309,6 +333,7 @@ impl Keeper {
         let now = self.clock.now();
         let known = self.pools.get(&done.pool).is_some();
         let Some(kept) = self.kept.get_mut(&done.pool).filter(|_| known) else { return };
+        self.metrics.reconciled(done.what.is_done());
         match done.what {
             What::Created(created) => {
                 kept.creating = kept.creating.saturating_sub(1);
@@ -369,20 +394,6 @@ impl Keeper {
             }
         }
         self.turn(&done.pool);
-    }
-}
-
-/// Pods that are ready for the first time, and what is no longer there forgotten.
-fn count_ready(kept: &mut Kept, pods: &[&Pod], metrics: &Metrics, now: Timestamp) {
-    let there: BTreeSet<&str> = pods.iter().map(|pod| pods::uid(*pod)).collect();
-    kept.deleting.retain(|uid| there.contains(uid.as_str()));
-    kept.seen_ready.retain(|uid| there.contains(uid.as_str()));
-    for pod in pods.iter().filter(|pod| pods::is_idle(pod) && pods::is_ready(pod)) {
-        if kept.seen_ready.insert(pods::uid(*pod).to_owned())
-            && let Some(created) = &pod.metadata.creation_timestamp
-        {
-            metrics.ready_seconds.observe(now.duration_since(created.0).as_secs_f64().max(0.0));
-        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -11,6 +13,7 @@ use prometheus_client::registry::Registry;
 
 use super::decide::Why;
 use crate::claims::PoolAt;
+use crate::pods;
 
 /// A pool; its numbers go when it does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -29,6 +32,18 @@ struct Use {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Deletion {
     reason: Why,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PullError {
+    reason: &'static str,
+}
+
+/// What a controller did.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reconciled {
+    controller: &'static str,
+    result: &'static str,
 }
 
 impl EncodeLabelValue for Why {
@@ -50,7 +65,13 @@ pub(crate) struct Metrics {
     deleted: Family<Deletion, Counter>,
     pub(super) created: Counter,
     pub(super) refused: Counter,
-    pub(super) ready_seconds: Arc<Histogram>,
+    ready_seconds: Arc<Histogram>,
+    schedule_seconds: Arc<Histogram>,
+    start_seconds: Arc<Histogram>,
+    first_ready_seconds: Arc<Histogram>,
+    all_ready_seconds: Arc<Histogram>,
+    pull_errors: Family<PullError, Counter>,
+    reconciled: Family<Reconciled, Counter>,
 }
 
 impl Metrics {
@@ -61,7 +82,13 @@ impl Metrics {
             deleted: Family::default(),
             created: Counter::default(),
             refused: Counter::default(),
-            ready_seconds: Arc::new(Histogram::new(exponential_buckets(0.01, 2.5, 12))),
+            ready_seconds: seconds(),
+            schedule_seconds: seconds(),
+            start_seconds: seconds(),
+            first_ready_seconds: seconds(),
+            all_ready_seconds: seconds(),
+            pull_errors: Family::default(),
+            reconciled: Family::default(),
         };
         let help = "Pods of a pool that are idle and ready, or claimed";
         registry.register("arl_pool_utilization", help, metrics.utilization.clone());
@@ -69,9 +96,56 @@ impl Metrics {
         registry.register("arl_warmpool_pod_delete", "Pods deleted by pools", metrics.deleted.clone());
         registry.register("arl_warmpool_pod_create", "Pods made for pools", metrics.created.clone());
         registry.register("arl_warmpool_pod_refused", "Pods that the API would not have", metrics.refused.clone());
-        let help = "From a pod's creation to its readiness";
-        registry.register("arl_warmpool_pod_ready_seconds", help, (*metrics.ready_seconds).clone());
+        for (name, help, times) in [
+            ("pod_ready", "From a pod's creation to its readiness", &metrics.ready_seconds),
+            ("pod_schedule", "From a pod's creation to its node", &metrics.schedule_seconds),
+            ("container_start", "From a pod's creation to the start of what steps run in", &metrics.start_seconds),
+            ("first_pod_ready", "From a pool's creation to its first ready pod", &metrics.first_ready_seconds),
+            ("all_pods_ready", "From a pool's creation to all of them", &metrics.all_ready_seconds),
+        ] {
+            registry.register(format!("arl_warmpool_{name}_seconds"), help, (**times).clone());
+        }
+        let help = "Pods whose image cannot be had";
+        registry.register("arl_warmpool_image_pull_errors", help, metrics.pull_errors.clone());
+        registry.register("arl_reconcile", "Things done for pools, by what became of them", metrics.reconciled.clone());
         metrics
+    }
+
+    /// Counts a pod that is ready for the first time, by the times that it tells.
+    pub(super) fn ready(&self, pod: &Pod, now: Timestamp) {
+        let Some(created) = pod.metadata.creation_timestamp.as_ref().map(|created| created.0) else { return };
+        let since = |at: Timestamp| at.duration_since(created).as_secs_f64().max(0.0);
+        self.ready_seconds.observe(since(now));
+        let status = pod.status.as_ref();
+        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let scheduled = conditions.iter().find(|condition| condition.type_ == "PodScheduled");
+        if let Some(at) = scheduled.and_then(|scheduled| scheduled.last_transition_time.as_ref()) {
+            self.schedule_seconds.observe(since(at.0));
+        }
+        let own = pods::container(pod).map(|container| container.name.as_str());
+        let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+        let container = containers.iter().find(|container| Some(container.name.as_str()) == own);
+        let running = container.and_then(|container| container.state.as_ref()?.running.as_ref());
+        if let Some(at) = running.and_then(|running| running.started_at.as_ref()) {
+            self.start_seconds.observe(since(at.0));
+        }
+    }
+
+    /// Counts how long a new pool took to have its first pod, or all of them.
+    pub(super) fn filled(&self, took: f64, is_all: bool) {
+        let times = if is_all { &self.all_ready_seconds } else { &self.first_ready_seconds };
+        times.observe(took.max(0.0));
+    }
+
+    /// Counts a pod whose image cannot be had.
+    pub(super) fn pull_error(&self, reason: &'static str) {
+        self.pull_errors.get_or_create(&PullError { reason }).inc();
+    }
+
+    /// Counts something that was done, or not.
+    pub(super) fn reconciled(&self, is_done: bool) {
+        let result = if is_done { "success" } else { "error" };
+        self.reconciled.get_or_create(&Reconciled { controller: "warmpool", result }).inc();
     }
 
     pub(super) fn show(&self, at: &PoolAt, ready: i32, allocated: i32, pending: usize) {
@@ -91,6 +165,10 @@ impl Metrics {
     pub(super) fn deleted(&self, why: Why) {
         self.deleted.get_or_create(&Deletion { reason: why }).inc();
     }
+}
+
+fn seconds() -> Arc<Histogram> {
+    Arc::new(Histogram::new(exponential_buckets(0.01, 2.5, 12)))
 }
 
 fn usage(at: &PoolAt, status: &'static str) -> Use {

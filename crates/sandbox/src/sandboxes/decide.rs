@@ -77,9 +77,16 @@ pub(crate) fn decide(view: &View<'_>) -> Step {
         return if pods.is_empty() { kept(view) } else { Step::DeletePods(pods) };
     }
     let created = sandbox.metadata.creation_timestamp.as_ref().map_or(view.now, |created| created.0);
-    let patience = after(created, names::CLAIM_PATIENCE_SECONDS);
-    if status.pod_name.is_none() && pods::annotation(sandbox, names::CLAIMED_BY).is_some() && view.now < patience {
-        return Step::Rest(Some(patience));
+    if status.pod_name.is_none() && pods::annotation(sandbox, names::CLAIMED_BY).is_some() {
+        let until = pods::annotation(sandbox, names::CLAIM_UNTIL).and_then(|until| until.parse::<Timestamp>().ok());
+        let patience = until.unwrap_or_else(|| after(created, names::CLAIM_PATIENCE_SECONDS));
+        if view.now < patience {
+            return Step::Rest(Some(patience));
+        }
+        if until.is_some() {
+            // Its gateway has ended, and whoever asked that never had an answer.
+            return Step::Delete;
+        }
     }
     if !ours {
         return Step::AddFinalizer;
@@ -153,7 +160,8 @@ fn with_pod(view: &View<'_>, name: &str, phase: Option<Phase>, lifetime: Option<
 /// Whether it is time to ask what goes on in it.
 fn idle(view: &View<'_>, pod: &Pod, lifetime: Option<Timestamp>) -> Step {
     let timeout = bound(view.sandbox.spec.idle_timeout_seconds);
-    let due = match (timeout, released(view.sandbox)) {
+    let due = match (timeout, is_for_once(view.sandbox)) {
+        // A gateway ends it after an execution; of others nobody is told.
         (_, true) => Some(view.now),
         (Some(seconds), false) => Some(after(active(view.sandbox).unwrap_or(view.now), seconds)),
         (None, false) => None,
@@ -170,15 +178,11 @@ fn active(sandbox: &Sandbox) -> Option<Timestamp> {
     sandbox.status.as_ref()?.last_task_time.as_ref()?.parse().ok()
 }
 
-/// Whether something was executed in a sandbox made by hand that was not to stay for more.
-fn released(sandbox: &Sandbox) -> bool {
+/// Whether it was made by hand, and is not to stay after something was executed in it.
+fn is_for_once(sandbox: &Sandbox) -> bool {
     let by_hand =
         pods::annotation(sandbox, names::CLAIMED_BY).is_none() && pods::annotation(sandbox, names::SESSION).is_none();
-    let status = sandbox.status.as_ref();
-    let ready =
-        status.and_then(|status| conditions::find(&status.conditions, READY)).map(|ready| ready.last_transition_time.0);
-    let used = matches!((active(sandbox), ready), (Some(active), Some(ready)) if active > ready + SignedDuration::from_secs(1));
-    by_hand && used && sandbox.spec.keep_alive != Some(true)
+    by_hand && sandbox.spec.keep_alive == Some(false)
 }
 
 /// What a sidecar's answer means.
@@ -197,13 +201,17 @@ pub(crate) enum Verdict {
 
 /// The least between two questions.
 const QUESTIONS_APART: i64 = 5;
+/// After so long without a step no more belong to those before.
+const BETWEEN_STEPS: i64 = 2;
 
 /// What a sidecar's answer means for a sandbox.
 pub(crate) fn verdict(sandbox: &Sandbox, description: &Description, now: Timestamp) -> Verdict {
     let last = Timestamp::from_millisecond(description.active_at_ms).unwrap_or(now).min(now);
     let at = active(sandbox).map_or(last, |told| told.max(last));
     let busy = description.running > 0 || description.streams > 0;
-    if !busy && released(sandbox) && description.next_index > 0 {
+    // The next step of the same request comes at once.
+    let rests = !busy && after(last, BETWEEN_STEPS) <= now;
+    if rests && is_for_once(sandbox) && description.next_index > 0 {
         return Verdict::Over(over("Released", "it was to be used once, and was".to_owned()));
     }
     let Some(seconds) = bound(sandbox.spec.idle_timeout_seconds) else {

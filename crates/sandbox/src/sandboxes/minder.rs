@@ -242,8 +242,20 @@ impl Minder {
     fn act(&self, uid: String, sandbox: Arc<Sandbox>, step: Step, now: Timestamp) -> BoxFuture<'static, Done> {
         let (writer, ask) = (self.writer.clone(), Arc::clone(&self.ask));
         let version = sandbox.metadata.resource_version.clone();
-        if matches!(step, Step::Fail(_)) {
-            self.metrics.failed.inc();
+        let since = |at: Option<Timestamp>| at.map(|at| now.duration_since(at).as_secs_f64().max(0.0));
+        match &step {
+            Step::Fail(said) => {
+                self.metrics.failed.inc();
+                let active = sandbox.status.as_ref().and_then(|status| status.last_task_time.as_ref()?.parse().ok());
+                if let Some(idle) = since(active).filter(|_| said.reason == "IdleTimeout") {
+                    self.metrics.idle_seconds.observe(idle);
+                }
+            }
+            Step::Ready { .. } => {
+                let created = sandbox.metadata.creation_timestamp.as_ref().map(|created| created.0);
+                self.metrics.ready_seconds.observe(since(created).unwrap_or_default());
+            }
+            _ => {}
         }
         Box::pin(async move {
             let sandbox = &*sandbox;
@@ -356,10 +368,14 @@ impl Minder {
         match verdict(&sandbox, &description, now) {
             Verdict::Over(said) => self.go_on(uid, sandbox, Step::Fail(said), now),
             Verdict::Active { at, again } => {
-                (minded.rested, minded.again, minded.busy) = (Some(again), Some(again), true);
-                let writer = self.writer.clone();
+                (minded.rested, minded.again) = (Some(again), Some(again));
                 let before = sandbox.status.clone().unwrap_or_default();
-                let status = SandboxStatus { last_task_time: Some(at.to_string()), ..before };
+                let status = SandboxStatus { last_task_time: Some(at.to_string()), ..before.clone() };
+                if status == before {
+                    return;
+                }
+                minded.busy = true;
+                let writer = self.writer.clone();
                 self.jobs.push(Box::pin(async move {
                     let written = writer.status(&sandbox, status).await;
                     let version = sandbox.metadata.resource_version.clone();

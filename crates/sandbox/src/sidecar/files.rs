@@ -1,6 +1,7 @@
 //! Files of a sandbox, in pieces, whole or not at all.
 
 use sha2::{Digest, Sha256};
+use thane_api::wire::sandbox::Change;
 use thane_api::wire::sidecar::{DirEntry, FileChunk, StatResponse, WriteFileChunk, WriteFileResponse};
 use thane_executor::client::Executor;
 use thane_executor::frame::DATA_MAX;
@@ -11,6 +12,7 @@ use tonic::Status;
 
 use super::desk::{Desk, unexpected};
 use super::executor;
+use super::steps::Fact;
 
 /// The longest path.
 const PATH_MAX: usize = 4096;
@@ -34,6 +36,8 @@ struct Writing {
     mode: Option<u32>,
     bytes: i64,
     sha: Sha256,
+    /// What was written, as long as it is to be recorded.
+    kept: Option<Vec<u8>>,
 }
 
 impl Writing {
@@ -47,7 +51,7 @@ impl Writing {
         let between = if path.contains('/') { "/" } else { "" };
         let temporary = format!("{parent}{between}.thane-{mark:016x}");
         let executor = desk.connect().await?;
-        let mut writing = Self { executor, temporary, mode, bytes: 0, sha: Sha256::new() };
+        let mut writing = Self { executor, temporary, mode, bytes: 0, sha: Sha256::new(), kept: None };
         writing.piece(Vec::new()).await?;
         Ok(writing)
     }
@@ -60,6 +64,9 @@ impl Writing {
     }
 
     async fn push(&mut self, content: &[u8]) -> Result<(), Status> {
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(content);
+        }
         for piece in content.chunks(DATA_MAX) {
             self.piece(piece.to_vec()).await?;
         }
@@ -110,13 +117,16 @@ impl Desk {
         let path = first.path.clone();
         let mut expected = first.expected_sha256;
         let mut writing = Writing::begin(self, &path, None).await?;
+        writing.kept = self.room().layers.is_none().then(Vec::new);
         let mut content = Some(first.data);
         loop {
-            if let Some(content) = content.take()
-                && let Err(status) = writing.push(&content).await
-            {
-                writing.give_up().await;
-                return Err(status);
+            if let Some(content) = content.take() {
+                // What is too large to be recorded is not gathered either.
+                writing.kept.take_if(|kept| !self.log.can_change(kept.len() + content.len()));
+                if let Err(status) = writing.push(&content).await {
+                    writing.give_up().await;
+                    return Err(status);
+                }
             }
             match chunks.next().await {
                 Some(Ok(chunk)) => {
@@ -129,8 +139,22 @@ impl Desk {
                     writing.give_up().await;
                     return Err(status);
                 }
-                None => return writing.finish(&path, &expected).await,
+                None => {
+                    let kept = writing.kept.take();
+                    let written = writing.finish(&path, &expected).await?;
+                    self.uploaded(path, kept).await?;
+                    return Ok(written);
+                }
             }
+        }
+    }
+
+    /// Records a file that was written, where files are not kept.
+    async fn uploaded(&self, path: String, content: Option<Vec<u8>>) -> Result<(), Status> {
+        match content {
+            Some(content) => self.changed(Change { path, content: content.into(), removed: false }).await,
+            None if self.room().layers.is_some() => Ok(()),
+            None => self.append(vec![Fact::Changed(None)], false).await,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use thane_api::wire::sandbox::{BindRequest, RestoreRequest, StepRecord};
+use thane_api::wire::sandbox::{BindRequest, Change, RestoreRequest, StepRecord};
 use thane_executor::message::Request;
 use thane_runtime::pods::ContainerAt;
 use tonic::Status;
@@ -35,14 +35,45 @@ impl Desk {
             None => {}
         }
         if !request.env.is_empty() {
-            self.ask(Request::Bind { env: request.env.into_iter().collect() }).await?;
+            self.ask(Request::Bind { env: request.env.clone().into_iter().collect() }).await?;
         }
-        for file in request.files {
+        for file in &request.files {
             let mode = if file.mode == 0 { 0o644 } else { file.mode };
             self.put_file(&file.path, Some(mode), &file.content).await?;
         }
-        self.append(vec![Fact::Bound(request.session, digest)], true).await?;
+        self.append(vec![Fact::Bound(request, digest)], true).await?;
         self.touch();
+        Ok(())
+    }
+
+    /// What the session was bound with.
+    pub(super) async fn bound(&self, session: &str) -> Result<BindRequest, Status> {
+        self.check_session(session)?;
+        let log = Arc::clone(&self.log);
+        blocking(move || log.bound_with()).await
+    }
+
+    /// Records a change between steps where files are not kept, so that it can be made again.
+    pub(super) async fn changed(&self, change: Change) -> Result<(), Status> {
+        if self.room().layers.is_some() {
+            return Ok(());
+        }
+        let kept = Some(change).filter(|change| self.log.can_change(change.content.len()));
+        self.append(vec![Fact::Changed(kept)], false).await
+    }
+
+    /// Makes changes again.
+    pub(super) async fn change(&self, changes: &[Change]) -> Result<(), Status> {
+        for change in changes {
+            if change.removed {
+                match self.ask(Request::Remove { path: change.path.clone() }).await {
+                    Err(status) if status.code() == tonic::Code::NotFound => {}
+                    removed => drop(removed?),
+                }
+            } else {
+                self.put_file(&change.path, None, &change.content).await?;
+            }
+        }
         Ok(())
     }
 

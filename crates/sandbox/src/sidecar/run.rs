@@ -13,7 +13,7 @@ use thane_executor::message::{Reply, Request, Said, Spawn};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tonic::Status;
 
-use super::desk::{Desk, Open, Underway};
+use super::desk::{Desk, Open, Underway, blocking};
 use super::outcome::Output;
 use super::steps::Fact;
 use super::{attach, executor, outcome};
@@ -122,9 +122,14 @@ impl Desk {
         underway: &Underway,
         tell: &Tell,
     ) -> Result<StepRecord, Status> {
+        self.change(&request.changes).await?;
         let index = if request.unrecorded { -1 } else { self.log.next() };
         let mut record = outcome::begun(&request, index, self.log.head(), self.now_ms());
         if !request.unrecorded {
+            let log = Arc::clone(&self.log);
+            let changes = blocking(move || log.changes()).await?;
+            record.changes_lost = changes.is_none();
+            record.changes = changes.unwrap_or_default();
             // Not durable: if the machine ends, so does the sandbox.
             self.append(vec![Fact::Began(StepRecord { stdin: Bytes::new(), ..record.clone() })], false).await?;
         }

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use parking_lot::Mutex;
-use thane_api::wire::sandbox::StepRecord;
+use thane_api::wire::sandbox::{BindRequest, Change, StepRecord};
 
 use branch::Branches;
 pub(super) use branch::NONE;
@@ -23,6 +23,9 @@ use frames::HEADER;
 const FILE: &str = "steps";
 /// Steps of one sandbox; no session comes near.
 const STEPS_MAX: usize = 100_000;
+/// Changes between two steps that are recorded, and their bytes: a record has to fit in an answer.
+const CHANGES_MAX: usize = 1000;
+const CHANGES_BYTES_MAX: usize = 8 << 20;
 
 /// The steps of a sandbox.
 pub(super) struct StepLog {
@@ -44,8 +47,19 @@ struct Index {
     operations: BTreeMap<String, i64>,
     branches: Branches,
     bound: Option<(String, Vec<u8>)>,
+    /// Where the fact is that says what it was bound with.
+    bound_at: Option<(u64, usize)>,
+    changes: Changes,
     begun: Option<StepRecord>,
     lives: String,
+}
+
+/// What was changed since the last step; where the facts are that say it.
+#[derive(Debug, Default, Clone)]
+struct Changes {
+    at: Vec<(u64, usize)>,
+    bytes: usize,
+    lost: bool,
 }
 
 /// Where a step is, and what is asked about it most.
@@ -114,13 +128,45 @@ impl StepLog {
             let Some(known) = index.steps.get(&step).cloned() else { return Ok(None) };
             (known, index.branches.live().contains(&step))
         };
-        let mut bytes = vec![0; known.length];
-        self.writer.lock().file.read_exact_at(&mut bytes, known.offset)?;
-        let (header, content) = bytes.split_first_chunk::<HEADER>().ok_or(io::ErrorKind::InvalidData)?;
-        match Fact::decode(*header, content) {
+        match self.fact(known.offset, known.length)? {
             Some(Fact::Ended(record)) => Ok(Some(StepRecord { live, ..record })),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the record of step {step} is damaged"))),
+            _ => Err(damaged(&format!("the record of step {step}"))),
         }
+    }
+
+    fn fact(&self, offset: u64, length: usize) -> io::Result<Option<Fact>> {
+        let mut bytes = vec![0; length];
+        self.writer.lock().file.read_exact_at(&mut bytes, offset)?;
+        let (header, content) = bytes.split_first_chunk::<HEADER>().ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Fact::decode(*header, content))
+    }
+
+    /// What it was bound with; nothing if it is not bound.
+    pub(super) fn bound_with(&self) -> io::Result<BindRequest> {
+        let Some((offset, length)) = self.index.lock().bound_at else { return Ok(BindRequest::default()) };
+        match self.fact(offset, length)? {
+            Some(Fact::Bound(bound, _)) => Ok(bound),
+            _ => Err(damaged("what it was bound with")),
+        }
+    }
+
+    /// Whether a change of so many bytes can be recorded before the next step.
+    pub(super) fn can_change(&self, bytes: usize) -> bool {
+        let changes = &self.index.lock().changes;
+        !changes.lost && changes.at.len() < CHANGES_MAX && changes.bytes.saturating_add(bytes) <= CHANGES_BYTES_MAX
+    }
+
+    /// What was changed since the last step, in its order; none if that is more than is recorded.
+    pub(super) fn changes(&self) -> io::Result<Option<Vec<Change>>> {
+        let changes = self.index.lock().changes.clone();
+        if changes.lost {
+            return Ok(None);
+        }
+        let read = changes.at.into_iter().map(|(offset, length)| match self.fact(offset, length)? {
+            Some(Fact::Changed(Some(change))) => Ok(change),
+            _ => Err(damaged("a change between steps")),
+        });
+        read.collect::<io::Result<_>>().map(Some)
     }
 
     /// Indexes of recorded steps, oldest first.
@@ -188,9 +234,22 @@ impl Index {
             Fact::Began(record) => {
                 self.branches.begun(record.index);
                 self.begun = Some(record.clone());
+                // They are the step's now.
+                self.changes = Changes::default();
             }
-            Fact::Bound(session, digest) => self.bound = Some((session.clone(), digest.clone())),
-            Fact::Moved(step) => self.branches.moved(*step),
+            Fact::Bound(bound, digest) => {
+                self.bound = Some((bound.session.clone(), digest.clone()));
+                self.bound_at = Some((offset, length));
+            }
+            Fact::Changed(Some(_)) => {
+                self.changes.at.push((offset, length));
+                self.changes.bytes += length;
+            }
+            Fact::Changed(None) => self.changes = Changes { lost: true, ..Changes::default() },
+            Fact::Moved(step) => {
+                self.branches.moved(*step);
+                self.changes = Changes::default();
+            }
             Fact::Lives(place) => {
                 if !self.lives.is_empty() && self.lives != *place {
                     self.branches.moved(NONE);
@@ -205,6 +264,10 @@ impl Index {
             }
         }
     }
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} is damaged"))
 }
 
 /// Everything up to the first fact that is not whole, and where that is.

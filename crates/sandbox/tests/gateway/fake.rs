@@ -185,6 +185,15 @@ impl SandboxService for Fake {
         Ok(Response::new(BindReply {}))
     }
 
+    async fn bound(&self, request: Request<BoundRequest>) -> Result<Response<BindRequest>, Status> {
+        self.call("Bound");
+        let (state, session) = (self.state.lock(), request.into_inner().session);
+        let files =
+            state.files.iter().map(|(path, content)| File { path: path.clone(), content: content.clone(), mode: 0 });
+        let env = state.env.clone().into_iter().collect();
+        Ok(Response::new(BindRequest { session, env, files: files.collect() }))
+    }
+
     async fn run_step(&self, request: Request<StepRequest>) -> Result<Response<Self::RunStepStream>, Status> {
         self.call("RunStep");
         let request = request.into_inner();
@@ -231,6 +240,8 @@ impl SandboxService for Fake {
             background: request.background,
             stdin: request.stdin,
             trace: request.trace,
+            changes: request.changes,
+            changes_lost: false,
         };
         if request.unrecorded {
             state.unrecorded.push(record.command.clone());

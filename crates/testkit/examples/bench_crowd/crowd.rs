@@ -97,6 +97,7 @@ impl Crowd {
                 passing: Arc::new(Takers::default()),
                 passage: Passage::default(),
                 calls: tokio::sync::watch::Sender::new(None),
+                tunnel: None,
                 salt: name.clone(),
             };
             let tasks = self.tasks.child(name.clone());

@@ -135,6 +135,18 @@ impl Node {
         HOST
     }
 
+    /// Has it go down with everything that runs on it, and come back.
+    pub async fn restart(&self) -> Result<()> {
+        let asked = self.folder.join("restart");
+        File::create(&asked)?;
+        let deadline = Instant::now() + START_LIMIT;
+        while asked.exists() {
+            ensure!(Instant::now() < deadline, "the node does not come back");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     /// The ends of its logs.
     pub fn last_words(&self) -> String {
         last_words(&self.folder)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use http::{Request, StatusCode};
 use http_body_util::Full;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::Guarded;
@@ -14,6 +15,9 @@ use crate::endpoint::Endpoint;
 
 /// The longest a start may take on a busy machine.
 const START_LIMIT: Duration = Duration::from_mins(1);
+
+/// Where it says how it is reached, in the folder it is started in.
+const KUBECONFIG: &str = ".thane/kubeconfig";
 
 /// The longest its end may take.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
@@ -25,7 +29,8 @@ pub struct Thane {
     kubeconfig: PathBuf,
     ready_after: Duration,
     process: Guarded,
-    _folder: TempDir,
+    command: Vec<String>,
+    folder: TempDir,
 }
 
 impl Thane {
@@ -33,26 +38,53 @@ impl Thane {
     pub async fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-hub-").tempdir()?;
         let root = folder.path();
-        let kubeconfig = root.join(".thane/kubeconfig");
-        let log = root.join("log");
         // The program keeps its files in the folder it is started in.
         let script = r#"cd "$1" && shift && exec "$@""#;
         let mut shell: Vec<String> = ["-c", script, "start"].map(str::to_owned).into();
         shell.extend([root.display().to_string(), program.canonicalize()?.display().to_string(), "up".to_owned()]);
         shell.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        let started = Instant::now();
-        let mut process = Guarded::start(Path::new("sh"), &shell, &log, Some(root))?;
-        loop {
-            if let Some(endpoint) = ready(&kubeconfig).await {
-                let ready_after = started.elapsed();
-                return Ok(Self { endpoint, kubeconfig, ready_after, process, _folder: folder });
+        let (process, endpoint, ready_after) = launch(root, &shell).await?;
+        let kubeconfig = root.join(KUBECONFIG);
+        Ok(Self { endpoint, kubeconfig, ready_after, process, command: shell, folder })
+    }
+
+    /// Kills it outright, so that it can tidy nothing up, and runs it again on what it has left.
+    pub async fn kill_and_start(&mut self) -> Result<()> {
+        for member in self.process.members() {
+            if let Some(pid) = i32::try_from(member).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
             }
-            if !process.running() || started.elapsed() > START_LIMIT {
-                bail!("thane up did not become ready\n{}", std::fs::read_to_string(&log).unwrap_or_default());
-            }
-            // Another program's readiness can only be asked for, not awaited.
+        }
+        let killed = Instant::now();
+        while self.process.running() && killed.elapsed() < STOP_LIMIT {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        // They say where the next one is.
+        for file in [self.kubeconfig.clone(), self.kubeconfig.with_file_name("endpoints.json")] {
+            std::fs::remove_file(file)?;
+        }
+        (self.process, self.endpoint, self.ready_after) = launch(self.folder.path(), &self.command).await?;
+        Ok(())
+    }
+
+    /// Where it keeps everything.
+    pub fn directory(&self) -> PathBuf {
+        self.folder.path().join(".thane")
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Asks it to end and waits until it has; whether it did in time.
+    pub fn end(&mut self) -> bool {
+        self.process.ask_to_end();
+        let asked = Instant::now();
+        while self.process.running() && asked.elapsed() < STOP_LIMIT {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        !self.process.running()
     }
 
     /// Address, authority and administrator's certificate of the hub.
@@ -87,11 +119,24 @@ impl Thane {
 impl Drop for Thane {
     fn drop(&mut self) {
         // Killed outright it would leave its pods running, as it should.
-        self.process.ask_to_end();
-        let asked = Instant::now();
-        while self.process.running() && asked.elapsed() < STOP_LIMIT {
-            std::thread::sleep(Duration::from_millis(10));
+        self.end();
+    }
+}
+
+/// Runs it and waits until its API is ready.
+async fn launch(root: &Path, shell: &[String]) -> Result<(Guarded, Endpoint, Duration)> {
+    let (kubeconfig, log) = (root.join(KUBECONFIG), root.join("log"));
+    let started = Instant::now();
+    let mut process = Guarded::start(Path::new("sh"), shell, &log, Some(root))?;
+    loop {
+        if let Some(endpoint) = ready(&kubeconfig).await {
+            return Ok((process, endpoint, started.elapsed()));
         }
+        if !process.running() || started.elapsed() > START_LIMIT {
+            bail!("thane up did not become ready\n{}", std::fs::read_to_string(&log).unwrap_or_default());
+        }
+        // Another program's readiness can only be asked for, not awaited.
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use thane_testkit::client::HttpsClient;
 
-use crate::Stage;
+use crate::{Stage, plain};
 
 /// The node's agent, seen from the machine.
 const NODE_AGENT: &str = "10.99.0.2:8502";
@@ -19,12 +19,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
     let fleet = &stage.fleet;
     let outcome = async {
-        stage.plain("the hub's registry", fleet.deploy_registry()).await?;
-        stage.plain("an agent on the node", fleet.deploy_node_agent("node")).await?;
-        stage.plain("an agent in a pod", fleet.deploy_sidecar()).await?;
-        stage.plain("a service of the node is found in the pod", found(stage)).await?;
-        stage.plain("a new pod of the hub", fleet.restart_hub()).await?;
-        stage.plain("all is there again", again(stage)).await?;
+        plain("the hub's registry", fleet.deploy_registry()).await?;
+        plain("an agent on the node", fleet.deploy_node_agent("node")).await?;
+        plain("an agent in a pod", fleet.deploy_sidecar()).await?;
+        plain("a service of the node is found in the pod", found(stage)).await?;
+        plain("a new pod of the hub", fleet.restart_hub()).await?;
+        plain("all is there again", again(stage)).await?;
         anyhow::Ok(())
     };
     match outcome.await {

@@ -1,13 +1,14 @@
 //! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
 //!
 //! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
-//! `NODE_CASE=discovery` runs one part of it: discovery, managed, autonomous or switched.
+//! `NODE_CASE=discovery` runs one part of it: discovery, managed, autonomous, switched or sandboxes.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
 mod discovery;
 mod managed;
 mod pods;
+mod sandboxes;
 mod workload;
 
 use std::net::Ipv4Addr;
@@ -52,14 +53,6 @@ impl<'a> Stage<'a> {
         Ok(argo)
     }
 
-    /// Runs one step that Argo CD has no part in, and says how long it took.
-    async fn plain(&self, what: &str, step: impl Future<Output = Result<()>>) -> Result<()> {
-        let started = Instant::now();
-        step.await.with_context(|| format!("FAILED {:5.1} s {what}", started.elapsed().as_secs_f32()))?;
-        eprintln!("ok {:5.1} s {what}", started.elapsed().as_secs_f32());
-        Ok(())
-    }
-
     /// Runs one step and says how it went; a step that fails says what everybody has to say.
     async fn step(&self, what: &str, argo: &Argo, step: impl Future<Output = Result<()>>) -> Result<()> {
         let started = Instant::now();
@@ -76,6 +69,14 @@ impl<'a> Stage<'a> {
             }
         }
     }
+}
+
+/// Runs one step that Argo CD has no part in, and says how long it took.
+async fn plain(what: &str, step: impl Future<Output = Result<()>>) -> Result<()> {
+    let started = Instant::now();
+    step.await.with_context(|| format!("FAILED {:5.1} s {what}", started.elapsed().as_secs_f32()))?;
+    eprintln!("ok {:5.1} s {what}", started.elapsed().as_secs_f32());
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,6 +136,9 @@ async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<
         let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Upstream).await?;
         managed::run_switched(&stage).await?;
         stage.fleet.stop().await?;
+    }
+    if is_wanted("sandboxes") {
+        sandboxes::run(home, node).await?;
     }
     Ok(())
 }

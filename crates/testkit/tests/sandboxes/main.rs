@@ -1,5 +1,9 @@
 //! Sandboxes as their users have them: the Python SDK, the example of the README and the commands, on `thane up`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
+#![expect(clippy::print_stderr, reason = "how much was lost is worth knowing")]
+
+mod chaos;
+mod left;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

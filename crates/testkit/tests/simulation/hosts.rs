@@ -157,6 +157,7 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         passing: Arc::new(Takers::default()),
         passage: Passage::default(),
         streams: Arc::new(thane_hub::transport::NoLive),
+        tunnels: thane_hub::proxy::Tunnels::new(thane_hub::proxy::tunnel::Config::default(), tasks.child("tunnels")),
         guests: None,
         salt: format!("hub-{start}"),
     };
@@ -208,6 +209,7 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
         passing: Arc::new(Takers::default()),
         passage: Passage::default(),
         calls: tokio::sync::watch::Sender::new(None),
+        tunnel: None,
         salt: format!("{name}-{start}"),
     };
     thane_agent::role::start(&config, parts, &mut Registry::default(), &tasks);

@@ -3,6 +3,7 @@
 mod block;
 mod create;
 mod inspect;
+mod kubeconfig;
 mod list;
 mod remove;
 mod resync;
@@ -27,6 +28,7 @@ pub(crate) enum Agents {
     Create(create::Create),
     List(list::List),
     Inspect(inspect::Inspect),
+    Kubeconfig(kubeconfig::Kubeconfig),
     Rotate(rotate::Rotate),
     Block(block::Block),
     Unblock(block::Unblock),
@@ -50,6 +52,7 @@ impl Agents {
             Self::Create(command) => command.run().await,
             Self::List(command) => command.run().await,
             Self::Inspect(command) => command.run().await,
+            Self::Kubeconfig(command) => command.run().await,
             Self::Rotate(command) => command.run().await,
             Self::Block(command) => command.run().await,
             Self::Unblock(command) => command.run().await,

@@ -25,6 +25,9 @@ pub(crate) struct Sidecar {
     /// Where steps start
     #[arg(long, value_name = "DIR", default_value = "/workspace")]
     pub(crate) work_dir: String,
+    /// Where health and metrics are served; nowhere unless said, for the sandbox has the same addresses
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Where gateways call
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:50051")]
     pub(crate) listen: SocketAddr,

@@ -8,6 +8,10 @@ use thane_workload::steps::inside::resource::Verdict;
 use thane_workload::steps::inside::{Failure as StepFailure, Layout, Told, init, resource, wait};
 
 use crate::failure::Failure;
+use crate::output::tell;
+
+/// What Argo's executor ends with when it fails.
+const FAILED: u8 = 64;
 
 /// What runs in the pod of a workflow's step, beside its program
 #[derive(Debug, Subcommand)]
@@ -38,7 +42,8 @@ impl Step {
         runtime.shutdown_background();
         done.map_err(|failure| {
             failure.leave();
-            Failure::new(code::STEP_FAILED, failure.0)
+            tell(&failure.0);
+            Failure::ended(FAILED)
         })
     }
 }

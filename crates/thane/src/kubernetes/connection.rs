@@ -4,10 +4,13 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use kube::client::ClientBuilder;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use thane_api::code;
 use thane_runtime::config::units::Span;
 use tower::util::MapResponseLayer;
@@ -137,6 +140,12 @@ impl HubConnection {
         self.connection(self.kubeconfig.clone(), self.context.clone(), &self.namespace).open().await
     }
 
+    /// Who the kubeconfig in use says one is, with files read in: what a kubeconfig elsewhere needs.
+    pub(crate) fn credentials(&self) -> Result<Value, Failure> {
+        let kubeconfig = self.connection(self.kubeconfig.clone(), None, &self.namespace).read()?;
+        inlined(kubeconfig, self.context.as_deref())
+    }
+
     /// A connection to an agent's API, if one was named.
     pub(crate) async fn open_agent(&self, agent: &AgentConnection) -> Result<Option<Session>, Failure> {
         if agent.agent_kubeconfig.is_none() && agent.agent_context.is_none() {
@@ -196,6 +205,31 @@ impl RoleConnection {
         let default = Path::new(DEFAULT_KUBECONFIG);
         if default.exists() { read_file(default).map(Some) } else { Ok(Some(Kubeconfig::read()?)) }
     }
+}
+
+/// The user of a context, with what is in files instead of their names.
+fn inlined(kubeconfig: Kubeconfig, context: Option<&str>) -> Result<Value, Failure> {
+    let unusable = |what: String| Failure::new(code::KUBECONFIG_UNUSABLE, what);
+    let context = context.map(str::to_owned).or(kubeconfig.current_context);
+    let context = context.ok_or_else(|| unusable("the kubeconfig has no current context".to_owned()))?;
+    let named = kubeconfig.contexts.into_iter().find(|named| named.name == context);
+    let user = named.and_then(|named| named.context).and_then(|context| context.user).unwrap_or_default();
+    let found = kubeconfig.auth_infos.into_iter().find(|named| named.name == user);
+    let info = found.and_then(|named| named.auth_info);
+    let info = info.ok_or_else(|| unusable(format!("context {context} of the kubeconfig has no user")))?;
+    let mut user = serde_json::to_value(info).map_err(|error| unusable(error.to_string()))?;
+    for (file, data, encoded) in [
+        ("client-certificate", "client-certificate-data", true),
+        ("client-key", "client-key-data", true),
+        ("tokenFile", "token", false),
+    ] {
+        let Some(path) = user.as_object_mut().and_then(|user| user.remove(file)) else { continue };
+        let (Some(path), true) = (path.as_str(), user[data].is_null()) else { continue };
+        let bytes = std::fs::read(path).map_err(|error| unusable(format!("{path}: {error}")))?;
+        let text = if encoded { STANDARD.encode(&bytes) } else { String::from_utf8_lossy(&bytes).trim().to_owned() };
+        user[data] = text.into();
+    }
+    Ok(user)
 }
 
 fn read_file(path: &Path) -> Result<Kubeconfig, Failure> {

@@ -1,13 +1,15 @@
 //! The agent as a process.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::Client;
 use thane_agent::connection::{self, Dialer, State};
 use thane_agent::live::Live;
 use thane_agent::role::{self, Config, Parts};
+use thane_agent::tunnel::Tunnel;
 use thane_api::code;
-use thane_api::event::Target;
+use thane_api::event::{TUNNEL, Target};
 use thane_link::{Passage, Takers};
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
@@ -71,6 +73,8 @@ async fn start(
     };
     let live = Live::new(live, ground.registry.sub_registry_with_prefix(PREFIX));
     let takers = redis(agent, &namespace, &client, &config, &passage, &mut ground).await?;
+    // Behind something that speaks only HTTP/1.1 a call is a connection, and none is kept waiting.
+    let tunnel = (!agent.websocket).then(|| Tunnel::new(client.clone(), thane_agent::tunnel::Config::default()));
     let parts = Parts {
         client,
         dialer,
@@ -78,6 +82,7 @@ async fn start(
         passing: Arc::new(takers.and(live.takers())),
         passage,
         calls,
+        tunnel,
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let role = ground.tasks.child("agent");
@@ -172,7 +177,7 @@ fn way(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection:
     Ok(connection::Config {
         namespace: namespace.to_owned(),
         credentials: word("agent.credentials", &agent.credentials)?,
-        capabilities: role::capabilities(),
+        capabilities: capabilities(agent),
         compression: agent.compression,
         websocket: agent.websocket,
         keepalive_interval: unless_zero(agent.keepalive_interval),
@@ -185,6 +190,14 @@ fn way(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection:
         message_bytes_max: usize::try_from(agent.message_bytes_max.0).unwrap_or(usize::MAX),
         ..connection::Config::new(agent.server.clone(), agent.server_port, mode)
     })
+}
+
+fn capabilities(agent: &AgentSettings) -> BTreeSet<String> {
+    let mut capabilities = role::capabilities();
+    if agent.websocket {
+        capabilities.remove(TUNNEL);
+    }
+    capabilities
 }
 
 fn config(agent: &AgentSettings, mode: Mode, namespace: &str, name: String) -> Result<Config, Failure> {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use kube::Client;
 use serde_json::{Map, Value};
 use thane_api::code;
-use thane_api::event::Target;
+use thane_api::event::{TUNNEL, Target};
 use thane_hub::gate::{Certificates, Gate, Method, Options, Tokens, generate_key};
 use thane_hub::live::Events;
+use thane_hub::proxy::{Tunnels, tunnel};
 use thane_hub::redis::Desk;
 use thane_hub::role::{self, Config, Parts};
 use thane_hub::transport;
@@ -66,6 +67,10 @@ async fn start(
     let takers = Takers::default().with(Target::Redis, desk.clone());
     let metrics = ground.registry.sub_registry_with_prefix(PREFIX);
     let events = Events::new(passage.clone(), metrics, ground.tasks.child("live"));
+    let tunnels = Tunnels::new(tunnel::Config::default(), ground.tasks.child("tunnels"));
+    let live =
+        super::live::Live { client: &client, gate: &gate, tunnels: &tunnels, events: &events, namespace: &namespace };
+    super::live::start(hub, live, &mut ground).await?;
     let parts = Parts {
         client,
         listener,
@@ -75,6 +80,7 @@ async fn start(
         passing: Arc::new(takers.and(events.takers())),
         passage,
         streams: Arc::new(events),
+        tunnels,
         guests,
         salt: uuid::Uuid::new_v4().to_string(),
     };
@@ -166,7 +172,7 @@ async fn gate(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         certificates: certificates(hub.certificates, &method),
         methods: vec![method],
-        capabilities: BTreeSet::from([DIGEST, PONG].map(str::to_owned)),
+        capabilities: BTreeSet::from([DIGEST, PONG, TUNNEL].map(str::to_owned)),
     };
     let clock = Arc::clone(&ground.clock);
     if hub.jwt.temporary {

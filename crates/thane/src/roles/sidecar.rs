@@ -7,12 +7,10 @@ use std::time::Duration;
 use thane_api::code;
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
-use thane_runtime::pki::Identity;
-use thane_runtime::pki::store;
 use thane_runtime::pods::ContainerAt;
 use thane_runtime::rooms::Room;
 use thane_runtime::telemetry::LogLevels;
-use thane_runtime::tls::{ClientAuth, ServerOptions, ServerTls};
+use thane_runtime::tls::{ClientAuth, ServerFiles, ServerOptions, ServerTls};
 use thane_sandbox::sidecar::{self, Metrics, OneRoom, Served};
 
 use super::{Ground, bind};
@@ -30,13 +28,17 @@ pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels, said: &Si
 }
 
 async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Sidecar, tasks: Tasks) -> Result<(), Failure> {
-    let mut ground = Ground::open(&settings.value, 0, tasks).await?;
+    // It shares its addresses with the sandbox, so that it listens only where it is told to.
+    let mut ground = match said.metrics {
+        Some(address) => Ground::open_at(address, tasks).await?,
+        None => Ground::silent(tasks),
+    };
     let metrics = Metrics::default();
     metrics.register(&mut ground.registry);
     let served = Served {
         rooms: Arc::new(OneRoom(Room { run: said.run.clone(), records: said.records.clone(), layers: None })),
         at: ContainerAt { uid: String::new(), container: String::new() },
-        tls: tls(&said.certificates)?,
+        tls: tls(&said.certificates, &ground.tasks.child("certificates"))?,
         clock: Arc::clone(&ground.clock),
         metrics,
     };
@@ -56,11 +58,12 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Sidecar, t
     Ok(())
 }
 
-fn tls(directory: &Path) -> Result<ServerTls, Failure> {
-    let read = |name: &str| store::read(&directory.join(name)).map_err(Failure::from);
-    let identity = Identity { cert_pem: read("tls.crt")?, key_pem: read("tls.key")? };
+/// Certificates of a directory, as they are and as they become.
+fn tls(directory: &Path, tasks: &Tasks) -> Result<ServerTls, Failure> {
+    let file = |name: &str| directory.join(name);
+    let files = ServerFiles { cert: file("tls.crt"), key: file("tls.key"), client_ca: Some(file("ca.crt")) };
     let options =
         ServerOptions { client_auth: ClientAuth::Required, protocols: vec!["h2"], ..ServerOptions::default() };
-    let made = ServerTls::from_pem(&identity, Some(&read("ca.crt")?), &options);
-    made.map_err(|error| Failure::new(code::CERTIFICATE_UNUSABLE, error.to_string()))
+    let made = ServerTls::from_files(files, options, tasks);
+    made.map(|(tls, _)| tls).map_err(|error| Failure::new(code::CERTIFICATE_UNUSABLE, error.to_string()))
 }

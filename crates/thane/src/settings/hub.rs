@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use thane_hub::proxy::Rule;
 use thane_hub::transport;
 use thane_runtime::config::units::{ByteSize, Span};
 
@@ -97,6 +98,8 @@ pub(crate) struct HubSettings {
     pub(crate) tls: HubTls,
     /// The key that signs tokens.
     pub(crate) jwt: JwtSettings,
+    /// Live access to agents' clusters.
+    pub(crate) proxy: ProxySettings,
     /// Each connection.
     pub(crate) link: LinkSettings,
     /// Services, health and keys.
@@ -141,6 +144,7 @@ impl Default for HubSettings {
             certificates: Certificates::Matching,
             tls: HubTls::default(),
             jwt: JwtSettings::default(),
+            proxy: ProxySettings::default(),
             link: LinkSettings::default(),
             discovery: HubDiscovery::default(),
             redis: HubRedis::default(),
@@ -193,6 +197,46 @@ impl Default for HubTls {
             ca_secret: "argocd-agent-ca".to_owned(),
             ca: None,
             min_version: TlsVersion::Tls13,
+        }
+    }
+}
+
+/// Live access to agents' clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct ProxySettings {
+    /// Whether there is any.
+    pub(crate) enabled: bool,
+    /// Address that clients call; empty for all.
+    pub(crate) listen_host: String,
+    /// Port that clients call.
+    pub(crate) listen_port: u16,
+    /// Secret with the proxy's certificate and key.
+    pub(crate) secret: String,
+    /// File with the certificate instead.
+    pub(crate) cert: Option<PathBuf>,
+    /// File with its key.
+    pub(crate) key: Option<PathBuf>,
+    /// Secret with the authorities that sign Argo CD's certificates.
+    pub(crate) ca_secret: String,
+    /// File with the authorities instead.
+    pub(crate) ca: Option<PathBuf>,
+    /// What may pass, for whom and to which agents; none for what Argo CD manages. What no rule permits is refused.
+    pub(crate) rules: Vec<Rule>,
+}
+
+impl Default for ProxySettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            listen_host: String::new(),
+            listen_port: 9090,
+            secret: "argocd-agent-resource-proxy-tls".to_owned(),
+            cert: None,
+            key: None,
+            ca_secret: "argocd-agent-ca".to_owned(),
+            ca: None,
+            rules: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use thane_apiserver::embedded::Embedded;
 use thane_workload::agent::Services;
-use thane_workload::agent::controller::{self, Options};
+use thane_workload::agent::controller::{self, Metrics, Options};
 
 use super::fleet::Place;
 use super::install::{self, Account};
@@ -34,7 +34,7 @@ pub(super) async fn start(
         let own = registry.sub_registry_with_label(("server".into(), name.clone().into()));
         let options = Options { services: Services::default(), namespace: NAMESPACE.to_owned() };
         let tasks = place.tasks.child(format!("workloads-{name}"));
-        controller::start(client, options, Arc::clone(place.clock), &tasks, own);
+        controller::start(client, options, Arc::clone(place.clock), &tasks, Metrics::new(own));
     }
     Ok(())
 }

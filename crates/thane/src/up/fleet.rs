@@ -1,20 +1,24 @@
 //! The hub role and an agent for each cluster, in this process, over the same wire as anywhere.
 
+mod live;
 mod material;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
 use kube::Client;
 use prometheus_client::registry::Registry;
-use serde_json::json;
+use serde_json::{Value, json};
 use thane_agent::connection::{self, Dialer};
 use thane_api::code;
 use thane_api::event::Mode;
+use thane_apiserver::ApiServer;
 use thane_apiserver::embedded::Embedded;
 use thane_hub::gate::{self, Gate, Method, Tokens};
 use thane_hub::live::Events;
+use thane_hub::proxy::{Tunnels, tunnel};
 use thane_hub::registration::Registration;
 use thane_hub::transport::Guests;
 use thane_link::Passage;
@@ -53,9 +57,13 @@ pub(super) struct Place<'a> {
     pub(super) tasks: &'a Tasks,
 }
 
-/// Where the fleet is reached, and what its agents prove themselves with.
+/// Where the hub is called, and what agents prove themselves with.
 pub(super) struct Started {
+    /// By agents.
     pub(super) hub: SocketAddr,
+    /// By clients of agents' clusters.
+    pub(super) proxy: SocketAddr,
+    /// By Argo CD, for what its Redis has of agents' applications.
     pub(super) redis: Option<SocketAddr>,
     pub(super) material: Material,
 }
@@ -69,24 +77,35 @@ pub(super) async fn start(
     guests: Guests,
     registry: &mut Registry,
 ) -> Result<Started, Failure> {
+    let proxy = place.network.bind(super::listen(up.proxy_address, up.ephemeral_ports)).await?;
+    let proxy_address = proxy.local_addr();
     let listener = place.network.bind(super::listen(up.hub_address, up.ephemeral_ports)).await?;
     let address = listener.local_addr();
     let agents: Vec<&String> = names.iter().filter(|name| *name != HUB).collect();
     let material = Material::keep(place.directory.join("fleet"), &agents, place.clock.now()).await?;
     let client = apis[0].server.client(install::process(), NAMESPACE);
-    for (agent, proxy) in agents.iter().zip(&material.proxies) {
-        let registration = Registration {
-            agent,
-            namespace: NAMESPACE,
-            proxy: "127.0.0.1:9090",
-            ca_pem: &material.ca_pem,
-            identity: proxy,
-        };
-        install::ensure(&client, &format!("/api/v1/namespaces/{NAMESPACE}/secrets"), registration.secret()).await?;
+    for (agent, identity) in agents.iter().zip(&material.proxies) {
+        let proxy = proxy_address.to_string();
+        let (namespace, ca_pem) = (NAMESPACE, material.ca_pem.as_str());
+        register(&client, &Registration { agent, namespace, proxy: &proxy, ca_pem, identity }).await?;
     }
     install::grant(&client, HUB_RIGHTS).await?;
     let client = install::entitled(&apis[0].server, &HUB_ACCOUNT).await?;
-    let redis = start_hub(up, place, client, listener, &material, guests, registry).await?;
+    let tunnels = Tunnels::new(tunnel::Config::default(), place.tasks.child("tunnels"));
+    let gate = gate(place, &material)?;
+    let passage = Passage::default();
+    let events = Events::new(passage.clone(), registry.sub_registry_with_prefix(PREFIX), place.tasks.child("live"));
+    let parts = HubParts {
+        client: client.clone(),
+        gate: Arc::clone(&gate),
+        tunnels: tunnels.clone(),
+        passage,
+        events: events.clone(),
+        guests,
+    };
+    let redis = start_hub(up, place, parts, listener, &material, registry).await?;
+    let door = live::Door { listener: proxy, material: &material, hub: &apis[0], client, gate, tunnels, events };
+    live::start(place, door, registry)?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();
         let mode = if autonomous { Mode::Autonomous } else { Mode::Managed };
@@ -98,23 +117,40 @@ pub(super) async fn start(
         install::grant(&api.server.client(install::process(), NAMESPACE), AGENT_RIGHTS).await?;
         let client = install::entitled(&api.server, &AGENT_ACCOUNT).await?;
         let registry = registry.sub_registry_with_label(("agent".into(), (*agent).clone().into()));
-        start_agent(place, agent, mode, client, dialer, up.cluster_redis.get(number), registry)?;
+        let redis = up.cluster_redis.get(number);
+        start_agent(place, (agent.as_str(), mode), (client, &api.server), dialer, redis, registry)?;
     }
-    Ok(Started { hub: address, redis, material })
+    Ok(Started { hub: address, proxy: proxy_address, redis, material })
 }
 
-async fn start_hub(
-    up: &UpSettings,
-    place: &Place<'_>,
+/// Registers an agent; one that is there already is told where the proxy is this time.
+async fn register(client: &Client, registration: &Registration<'_>) -> Result<(), Failure> {
+    let (path, secret) = (format!("/api/v1/namespaces/{NAMESPACE}/secrets"), registration.secret());
+    let there = install::ensure(client, &path, secret.clone()).await?;
+    if there["data"]["server"] == secret["data"]["server"] && there["data"]["config"] == secret["data"]["config"] {
+        return Ok(());
+    }
+    let path = format!("{path}/cluster-{}?fieldManager=thane", registration.agent);
+    let patch = json!({"data": {"server": secret["data"]["server"], "config": secret["data"]["config"]}});
+    let request = http::Request::patch(&path)
+        .header(CONTENT_TYPE, "application/merge-patch+json")
+        .body(patch.to_string().into_bytes())
+        .map_err(|error| Failure::new(code::BUG, error.to_string()))?;
+    client.request::<Value>(request).await.map_err(|error| Failure::from(error).about(&path))?;
+    Ok(())
+}
+
+/// What the hub role is made of here.
+struct HubParts {
     client: Client,
-    listener: Box<dyn Listener>,
-    material: &Material,
+    gate: Arc<Gate>,
+    tunnels: Tunnels,
+    passage: Passage,
+    events: Events,
     guests: Guests,
-    registry: &mut Registry,
-) -> Result<Option<SocketAddr>, Failure> {
-    let options =
-        ServerOptions { client_auth: ClientAuth::Asked, protocols: vec!["h2", "http/1.1"], ..ServerOptions::default() };
-    let tls = ServerTls::from_pem(&material.hub, Some(&material.ca_pem), &options)?;
+}
+
+fn gate(place: &Place<'_>, material: &Material) -> Result<Arc<Gate>, Failure> {
     let by_certificate = "mtls:CN=([^,]+)".parse::<Method>();
     let rules = gate::Options {
         namespace: NAMESPACE.to_owned(),
@@ -125,6 +161,20 @@ async fn start_hub(
     };
     let tokens = Tokens::new(&material.token_key)
         .map_err(|error| Failure::new(code::CERTIFICATE_UNUSABLE, error.to_string()))?;
+    Ok(Arc::new(Gate::new(rules, tokens, Arc::clone(place.clock))))
+}
+
+async fn start_hub(
+    up: &UpSettings,
+    place: &Place<'_>,
+    hub: HubParts,
+    listener: Box<dyn Listener>,
+    material: &Material,
+    registry: &mut Registry,
+) -> Result<Option<SocketAddr>, Failure> {
+    let options =
+        ServerOptions { client_auth: ClientAuth::Asked, protocols: vec!["h2", "http/1.1"], ..ServerOptions::default() };
+    let tls = ServerTls::from_pem(&material.hub, Some(&material.ca_pem), &options)?;
     let config = thane_hub::role::Config {
         side: HubSide {
             namespace: NAMESPACE.to_owned(),
@@ -139,19 +189,18 @@ async fn start_hub(
         write_timeout: WRITE_TIMEOUT,
         transport: thane_hub::transport::Config::default(),
     };
-    let passage = Passage::default();
-    let (desk, takers) = redis::desk(&passage);
-    let events = Events::new(passage.clone(), registry.sub_registry_with_prefix(PREFIX), place.tasks.child("live"));
+    let (desk, takers) = redis::desk(&hub.passage);
     let parts = thane_hub::role::Parts {
-        client,
+        client: hub.client,
         listener,
         tls: Some(tls),
-        gate: Arc::new(Gate::new(rules, tokens, Arc::clone(place.clock))),
+        gate: hub.gate,
         clock: Arc::clone(place.clock),
-        passing: Arc::new(takers.and(events.takers())),
-        passage,
-        streams: Arc::new(events),
-        guests: Some(guests),
+        passing: Arc::new(takers.and(hub.events.takers())),
+        passage: hub.passage,
+        streams: Arc::new(hub.events),
+        tunnels: hub.tunnels,
+        guests: Some(hub.guests),
         salt: uuid::Uuid::new_v4().to_string(),
     };
     let hub = thane_hub::role::start(config, parts, registry, &place.tasks.child("fleet-hub")).await?;
@@ -160,13 +209,13 @@ async fn start_hub(
 
 fn start_agent(
     place: &Place<'_>,
-    agent: &str,
-    mode: Mode,
-    client: Client,
+    (agent, mode): (&str, Mode),
+    (client, server): (Client, &ApiServer),
     dialer: Dialer,
     redis: Option<&String>,
     registry: &mut Registry,
 ) -> Result<(), Failure> {
+    let tasks = place.tasks.child(format!("fleet-{agent}"));
     let config = thane_agent::role::Config {
         side: AgentSide {
             name: agent.to_owned(),
@@ -203,9 +252,9 @@ fn start_agent(
         passing: Arc::new(takers.and(live.takers())),
         passage,
         calls,
+        tunnel: Some(live::tunnel(server, &tasks)),
         salt: uuid::Uuid::new_v4().to_string(),
     };
-    let tasks = place.tasks.child(format!("fleet-{agent}"));
     let handle = thane_agent::role::start(&config, parts, registry, &tasks);
     let group = tasks.clone();
     tasks.spawn("handle", async move {

@@ -30,7 +30,8 @@ async fn everything_promised_is_there_when_it_says_so() {
     let endpoints = running.endpoints();
     // Where pods run there are sandboxes, too.
     let known: Vec<&String> = endpoints.as_object().unwrap().keys().filter(|name| *name != "gateway").collect();
-    let wanted = ["api", "discovery", "discovery-cluster-2", "dns", "dns-cluster-2", "hub", "metrics"];
+    let wanted =
+        ["api", "discovery", "discovery-cluster-2", "dns", "dns-cluster-2", "hub", "metrics", "resource-proxy"];
     assert_eq!(known, wanted, "only what runs has an entry");
 
     for context in ["hub", "cluster-1", "cluster-2"] {

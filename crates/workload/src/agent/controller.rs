@@ -57,10 +57,21 @@ struct Decided {
 
 /// What workloads come to, in numbers.
 #[derive(Debug, Clone, Default)]
-struct Metrics {
+pub struct Metrics {
     decisions: Family<Decided, Counter>,
     ended: Family<[(&'static str, String); 1], Counter>,
     errors: Counter,
+}
+
+impl Metrics {
+    /// All at zero, and in the registry.
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("thane_workload_decisions", "Decisions about workloads", metrics.decisions.clone());
+        registry.register("thane_workload_ended", "Workloads that ended, by phase", metrics.ended.clone());
+        registry.register("thane_workload_errors", "Looks at a workload that failed", metrics.errors.clone());
+        metrics
+    }
 }
 
 struct Context {
@@ -72,11 +83,7 @@ struct Context {
 }
 
 /// Keeps workloads going until the tasks end.
-pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks, registry: &mut Registry) {
-    let metrics = Metrics::default();
-    registry.register("thane_workload_decisions", "Decisions about workloads", metrics.decisions.clone());
-    registry.register("thane_workload_ended", "Workloads that ended, by phase", metrics.ended.clone());
-    registry.register("thane_workload_errors", "Looks at a workload that failed", metrics.errors.clone());
+pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks, metrics: Metrics) {
     let reporter = Reporter { controller: "thane-workload".to_owned(), instance: None };
     let recorder = Recorder::new(client.clone(), reporter);
     let context = Arc::new(Context { client: client.clone(), options, clock, recorder, metrics });

@@ -63,8 +63,12 @@ pub(crate) fn workflow(workload: &AgentWorkload, template: &str, runtime: Runtim
         ("litellm_url", services.litellm_url.clone()),
         ("postgres_dsn", services.postgres_dsn.clone()),
     ];
-    let parameters: Vec<Value> =
-        parameters.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    let parameters: Vec<Value> = parameters
+        .into_iter()
+        // What nobody has set is the template's to say.
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect();
     let mut made = json!({
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",

@@ -35,8 +35,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let services =
-            Services { agent_image: "agents:1".to_owned(), instance: Some("thane".to_owned()), ..Services::default() };
+        let text = |text: &str| text.to_owned();
+        let services = Services {
+            agent_image: text("agents:1"),
+            browserless_url: text("ws://browser"),
+            litellm_url: text("http://models"),
+            postgres_dsn: text("postgresql://checkpoints"),
+            bucket: text("artifacts"),
+            instance: Some(text("thane")),
+        };
         Self { workload: workload(), workflow: None, template: true, pods: Vec::new(), argo: false, services, now: 0 }
     }
 

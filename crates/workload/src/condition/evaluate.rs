@@ -38,7 +38,7 @@ pub(super) fn evaluate(node: &Node) -> Result<Value, String> {
         Node::List(nodes) => Value::List(nodes.iter().map(evaluate).collect::<Result<_, _>>()?),
         Node::Prefix(sign, operand) => prefix(*sign, evaluate(operand)?)?,
         Node::Binary(sign @ ("&&" | "||"), left, right) => logical(sign, left, right)?,
-        Node::Binary(sign, left, right) => binary(sign, evaluate(left)?, evaluate(right)?)?,
+        Node::Binary(sign, left, right) => binary(sign, &evaluate(left)?, &evaluate(right)?)?,
         Node::Choice(condition, chosen, other) => match evaluate(condition)? {
             Value::Bool(true) => evaluate(chosen)?,
             Value::Bool(false) => other.as_ref().map_or(Ok(Value::Nothing), |other| evaluate(other))?,
@@ -70,7 +70,7 @@ fn logical(sign: &str, left: &Node, right: &Node) -> Result<Value, String> {
     truth(right).map(Value::Bool)
 }
 
-fn binary(sign: &str, left: Value, right: Value) -> Result<Value, String> {
+fn binary(sign: &str, left: &Value, right: &Value) -> Result<Value, String> {
     match sign {
         "==" => return Ok(Value::Bool(left == right)),
         "!=" => return Ok(Value::Bool(left != right)),
@@ -78,15 +78,15 @@ fn binary(sign: &str, left: Value, right: Value) -> Result<Value, String> {
             let Value::List(values) = right else {
                 return Err(format!("Value '{right}' cannot be used with the comparator 'in', it is not an array"));
             };
-            return Ok(Value::Bool(values.contains(&left)));
+            return Ok(Value::Bool(values.contains(left)));
         }
         "=~" | "!~" => {
-            let (Value::Text(text), Value::Text(pattern)) = (&left, &right) else {
+            let (Value::Text(text), Value::Text(pattern)) = (left, right) else {
                 return Err(format!("Value '{left}' cannot be used with the comparator '{sign}', it is not a string"));
             };
             return Ok(Value::Bool(expression::matches(text, pattern)? == (sign == "=~")));
         }
-        ">" | "<" | ">=" | "<=" => return compared(sign, &left, &right).map(Value::Bool),
+        ">" | "<" | ">=" | "<=" => return compared(sign, left, right).map(Value::Bool),
         "+" if matches!(left, Value::Text(_)) || matches!(right, Value::Text(_)) => {
             return Ok(Value::Text(format!("{left}{right}")));
         }
@@ -96,7 +96,7 @@ fn binary(sign: &str, left: Value, right: Value) -> Result<Value, String> {
         Value::Number(number) => Ok(*number),
         value => Err(format!("Value '{value}' cannot be used with the modifier '{sign}', it is not a number")),
     };
-    let (left, right) = (number(&left)?, number(&right)?);
+    let (left, right) = (number(left)?, number(right)?);
     Ok(Value::Number(match sign {
         "+" => left + right,
         "-" => left - right,

@@ -22,7 +22,7 @@ pub use again::resubmitted;
 /// How often an edit is tried when others edit, too.
 const TRIES: usize = 5;
 /// Pods and results that a retry removes are gone by then.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

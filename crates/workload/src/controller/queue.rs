@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 pub(super) type Key = (String, String);
 
 /// The longest sleep; whatever is later is looked at again by then.
-const NAP_MAX: Duration = Duration::from_secs(3600);
+const NAP_MAX: Duration = Duration::from_hours(1);
 
 /// Workflows to look at. There are no more entries than Workflows.
 pub(super) struct Queue {

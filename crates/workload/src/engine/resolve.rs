@@ -10,9 +10,9 @@ use crate::validate::Templates;
 
 /// Templates and settings that are elsewhere.
 pub trait Sources {
-    /// The spec of a WorkflowTemplate in the Workflow's namespace.
+    /// The spec of a `WorkflowTemplate` in the Workflow's namespace.
     fn workflow_template(&self, name: &str) -> Option<Arc<WorkflowSpec>>;
-    /// The spec of a ClusterWorkflowTemplate.
+    /// The spec of a `ClusterWorkflowTemplate`.
     fn cluster_template(&self, name: &str) -> Option<Arc<WorkflowSpec>>;
     /// A value of a `ConfigMap` in the Workflow's namespace.
     fn config_value(&self, name: &str, key: &str) -> Option<String>;
@@ -40,9 +40,9 @@ impl Templates for Known<'_> {
 pub enum Place {
     /// The Workflow itself.
     Local(String),
-    /// A WorkflowTemplate.
+    /// A `WorkflowTemplate`.
     Namespaced(String),
-    /// A ClusterWorkflowTemplate.
+    /// A `ClusterWorkflowTemplate`.
     Cluster(String),
 }
 

@@ -8,6 +8,9 @@ use crate::spec::{Arguments, Template, TemplateType};
 use crate::status::{NodePhase, NodeType};
 use crate::steps::names::pod_name;
 
+/// Attempts that one look makes of one template.
+const ATTEMPTS_MAX: usize = 32;
+
 impl Operation<'_> {
     /// Moves the node of a template on, making it if it is not there.
     pub(super) fn execute_template(&mut self, name: &str, call: &Call<'_>, arguments: &Arguments) -> Result<(), Halt> {
@@ -82,8 +85,8 @@ impl Operation<'_> {
         if self.node(name).is_none() {
             self.make_running(name, NodeType::Retry, call, template, NodePhase::Running);
         }
-        // An attempt may end on the spot; each pass makes one, and there are no more than the limit allows.
-        loop {
+        // An attempt may end on the spot, and there may be no limit: the rest is for the next look.
+        for _ in 0..ATTEMPTS_MAX {
             let deadline = match self.next_attempt(name, strategy) {
                 Ok(Retry::Wait) => return Ok(()),
                 Ok(Retry::Go { deadline }) => deadline,
@@ -122,6 +125,8 @@ impl Operation<'_> {
                 return Ok(());
             }
         }
+        self.wake(self.now.saturating_add(jiff::SignedDuration::from_secs(1)).unwrap_or(self.now));
+        Ok(())
     }
 
     fn pass_on_daemon(&mut self, name: &str, attempt: &str) {

@@ -21,6 +21,14 @@ pub(super) fn add(environment: &mut Environment<'static>) {
         Ok(json::from_decoded(&found))
     });
     environment.add_function("repeat", |call| repeat(text(&call.args, 0)?, integer(&call.args, 1)?));
+    environment.add_function("map__", |call| {
+        let key = |value: &Value| value.as_string().map(str::to_owned).ok_or_else(|| failed(&"a key must be a string"));
+        call.args
+            .chunks(2)
+            .map(|pair| Ok((key(&pair[0])?, arg(pair, 1)?.clone())))
+            .collect::<Result<Vec<_>, Error>>()
+            .map(|pairs| pairs.into_iter().collect())
+    });
     environment.add_function("range__", |call| {
         let (start, end) = (integer(&call.args, 0)?, integer(&call.args, 1)?);
         if start <= end && start.abs_diff(end) >= MADE_MAX as u64 {

@@ -1,4 +1,4 @@
-//! The part of JSONPath that workflows use: members, indexes, slices, wildcards, descent and simple filters.
+//! The part of `JSONPath` that workflows use: members, indexes, slices, wildcards, descent and simple filters.
 
 use serde_json::Value;
 
@@ -162,7 +162,6 @@ fn closing(rest: &str) -> Option<usize> {
     for (at, c) in rest.char_indices() {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') => {
@@ -171,7 +170,7 @@ fn closing(rest: &str) -> Option<usize> {
                     return Some(at);
                 }
             }
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     None

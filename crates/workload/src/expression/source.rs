@@ -33,6 +33,7 @@ pub(super) fn rewrite(expression: &str) -> Result<String, ExpressionError> {
     let tokens = tokens(expression)?;
     bounded(&tokens)?;
     let mut edits: Vec<(usize, usize, &str)> = Vec::new();
+    maps(&tokens, &mut edits);
     for (index, token) in tokens.iter().enumerate() {
         let called = tokens.get(index + 3).is_some_and(|next| next.text == "(");
         let dotted = tokens.get(index + 1).is_some_and(|next| next.text == ".");
@@ -57,6 +58,45 @@ pub(super) fn rewrite(expression: &str) -> Result<String, ExpressionError> {
     }
     out.push_str(expression.get(at..).unwrap_or_default());
     Ok(out)
+}
+
+/// Maps become calls: the compiler takes nothing but plain values in them.
+fn maps(tokens: &[Token<'_>], edits: &mut Vec<(usize, usize, &str)>) {
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
+    let mut open: Vec<bool> = Vec::new();
+    for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == Kind::Sign) {
+        let mut key = false;
+        match token.text {
+            "{" => {
+                let keyed = tokens.get(index + 1).is_some_and(|next| matches!(next.kind, Kind::Word | Kind::Text));
+                let map = text(index + 1) == "}" || keyed && text(index + 2) == ":";
+                open.push(map);
+                if map {
+                    edits.push((token.start, token.end(), "map__("));
+                    key = text(index + 1) != "}";
+                }
+            }
+            "(" | "[" => open.push(false),
+            ")" | "]" => drop(open.pop()),
+            "}" => edits.extend((open.pop() == Some(true)).then_some((token.start, token.end(), ")"))),
+            "," if open.last() == Some(&true) => {
+                key = text(index + 1) != "}";
+                if !key {
+                    edits.push((token.start, token.end(), ""));
+                }
+            }
+            _ => {}
+        }
+        if key && let (Some(name), Some(colon)) = (tokens.get(index + 1), tokens.get(index + 2)) {
+            if name.kind == Kind::Word {
+                edits.push((name.start, name.start, "\""));
+                edits.push((name.end(), name.end(), "\""));
+            }
+            if colon.text == ":" {
+                edits.push((colon.start, colon.end(), ","));
+            }
+        }
+    }
 }
 
 /// The variables that an expression needs, each by its whole name.

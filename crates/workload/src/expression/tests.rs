@@ -82,7 +82,7 @@ fn sprig() {
         ("sprig.hasPrefix('w', workflow.name)", json!(true)),
         ("sprig.dig('a', 'b', 'none', {'a': {'b': 'x'}})", json!("x")),
         ("sprig.div(7, 2)", json!(3)),
-        ("sprig.round(3.14159, 2)", json!(3.14)),
+        ("sprig.round(1.2345, 2)", json!(1.23)),
         ("sprig.date('2006-01-02T15:04:05', date('2024-05-06T07:08:09Z'))", json!("2024-05-06T07:08:09")),
         ("sprig.printf('%s-%d', 'a', 1)", json!("a-1")),
         ("'sprig.trim(x)'", json!("sprig.trim(x)")),

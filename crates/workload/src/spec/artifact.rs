@@ -143,6 +143,7 @@ pub struct S3Artifact {
 /// A git repository.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "Argo's fields")]
 pub struct GitArtifact {
     /// URL.
     pub repo: String,

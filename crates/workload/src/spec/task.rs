@@ -87,7 +87,7 @@ pub struct TemplateRef {
     /// Its template.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template: String,
-    /// Whether the object is a ClusterWorkflowTemplate.
+    /// Whether the object is a `ClusterWorkflowTemplate`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cluster_scope: bool,
     /// Everything else.

@@ -359,7 +359,7 @@ pub struct RetryStrategy {
     /// How often at most; without end where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<IntOrString>,
-    /// Always, OnFailure, OnError or OnTransientError.
+    /// Always, `OnFailure`, `OnError` or `OnTransientError`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub retry_policy: String,
     /// After which waits.
@@ -515,7 +515,7 @@ pub struct ValueFrom {
     /// Whoever resumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supplied: Option<Rest>,
-    /// A key of a ConfigMap.
+    /// A key of a `ConfigMap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<ConfigMapKeySelector>,
     /// The value where that yields none.

@@ -28,7 +28,7 @@ pub struct Workflow {
     pub rest: Rest,
 }
 
-/// A WorkflowTemplate or ClusterWorkflowTemplate: a workflow's shape.
+/// A `WorkflowTemplate` or `ClusterWorkflowTemplate`: a workflow's shape.
 pub type WorkflowTemplate = Workflow;
 
 /// What a workflow is to do.
@@ -128,7 +128,7 @@ pub struct WorkflowSpec {
     /// Stop or Terminate.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub shutdown: String,
-    /// The WorkflowTemplate that it is made from.
+    /// The `WorkflowTemplate` that it is made from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_template_ref: Option<WorkflowTemplateRef>,
     /// Locks to hold.
@@ -179,14 +179,14 @@ impl WorkflowSpec {
     }
 }
 
-/// The WorkflowTemplate that a workflow is made from.
+/// The `WorkflowTemplate` that a workflow is made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkflowTemplateRef {
     /// Its name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Whether it is a ClusterWorkflowTemplate.
+    /// Whether it is a `ClusterWorkflowTemplate`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cluster_scope: bool,
     /// Everything else.
@@ -210,7 +210,7 @@ impl WorkflowTemplateRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactRepositoryRef {
-    /// The ConfigMap; `artifact-repositories` where empty.
+    /// The `ConfigMap`; `artifact-repositories` where empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub config_map: String,
     /// Its key.
@@ -243,7 +243,7 @@ pub struct TtlStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodGc {
-    /// OnPodCompletion, OnPodSuccess, OnWorkflowCompletion or OnWorkflowSuccess; never where empty.
+    /// `OnPodCompletion`, `OnPodSuccess`, `OnWorkflowCompletion` or `OnWorkflowSuccess`; never where empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub strategy: String,
     /// Which pods.
@@ -261,7 +261,7 @@ pub struct PodGc {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeClaimGc {
-    /// OnWorkflowCompletion or OnWorkflowSuccess.
+    /// `OnWorkflowCompletion` or `OnWorkflowSuccess`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub strategy: String,
     /// Everything else.
@@ -326,7 +326,7 @@ pub struct LabelValueFrom {
 pub struct CronWorkflow {
     /// argoproj.io/v1alpha1.
     pub api_version: String,
-    /// CronWorkflow.
+    /// `CronWorkflow`.
     pub kind: String,
     /// Name, labels and the like.
     pub metadata: ObjectMeta,

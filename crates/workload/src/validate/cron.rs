@@ -1,4 +1,4 @@
-//! CronWorkflows.
+//! `CronWorkflows`.
 
 use crate::spec::{CronWorkflowSpec, duration};
 

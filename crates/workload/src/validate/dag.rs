@@ -172,7 +172,7 @@ fn sorted<'a>(tasks: &'a [Step], graph: &Graph<'_>) -> Result<Vec<&'a Step>, Str
     let mut sorted = Vec::with_capacity(tasks.len());
     while let Some(task) = ready.pop_front() {
         sorted.push(task);
-        for after in next.get(task.name.as_str()).into_iter().flatten() {
+        for after in next.get(task.name.as_str()).into_iter().flatten().copied() {
             let waiting = waits.entry(after.name.as_str()).or_default();
             *waiting = waiting.saturating_sub(1);
             if *waiting == 0 {

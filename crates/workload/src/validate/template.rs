@@ -9,6 +9,9 @@ use super::{Base, Called, Validator, names, outputs};
 use crate::spec::{Artifact, ArtifactLocation, Parameter, Step, Template, TemplateType};
 use crate::template::{self, Scope, Unresolved, tags};
 
+/// When a template is tried again.
+const POLICIES: [&str; 5] = ["", "Always", "OnError", "OnFailure", "OnTransientError"];
+
 impl Validator<'_> {
     /// Checks what a step, a task or a workflow calls, and yields it where it is known by now.
     pub(super) fn holder(&mut self, step: &Step, base: &Base, with: &Called<'_>) -> Result<Option<Template>, String> {
@@ -56,7 +59,6 @@ impl Validator<'_> {
         if template.kind().is_none() {
             return Err(format!("template '{}' type is unknown", template.name));
         }
-        const POLICIES: [&str; 5] = ["", "Always", "OnError", "OnFailure", "OnTransientError"];
         if let Some(strategy) = &template.retry_strategy
             && !POLICIES.contains(&strategy.retry_policy.as_str())
         {
@@ -234,9 +236,7 @@ pub(super) fn path(artifact: &Artifact) -> Result<(), String> {
         None => "",
     };
     let below = cleaned(path);
-    if !safe.is_empty()
-        && !below.strip_prefix(safe).and_then(|rest| rest.strip_prefix('/')).is_some_and(|rest| !rest.is_empty())
-    {
+    if !safe.is_empty() && below.strip_prefix(safe).and_then(|rest| rest.strip_prefix('/')).is_none_or(str::is_empty) {
         return Err(format!(
             "Artifact '{}' attempted to use a path containing '..'. Directory traversal is not permitted",
             artifact.name

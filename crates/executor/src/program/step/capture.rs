@@ -38,11 +38,11 @@ pub(super) struct Captured {
 
 /// Starts to pass on and keep both streams of a program.
 pub(super) fn start(child: &mut Child, plan: &StepPlan, places: &Places, name: &str) -> Result<Captured> {
-    let logs = match plan.logs {
-        true => {
-            Some(Arc::new(Mutex::new(File::create(places.logs(name)).doing(|| "failed to open combined".to_owned())?)))
-        }
-        false => None,
+    let logs = if plan.logs {
+        let file = File::create(places.logs(name)).doing(|| "failed to open combined".to_owned())?;
+        Some(Arc::new(Mutex::new(file)))
+    } else {
+        None
     };
     let tail = Arc::new(Mutex::new(Tail::default()));
     let (end, ended) = sync_channel(2);

@@ -150,3 +150,41 @@ fn sessions_outlive_the_process_that_serves_them() {
         bed
     });
 }
+
+#[test]
+fn many_layers_become_one_and_nothing_changes() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let mut seen = Vec::new();
+        for step in 0..66 {
+            let script = format!(
+                "mkdir -p d/{step} && echo {step} | tee d/last d/{step}/own > new-{step} && rm -rf d/$(({step} - 3)) new-$(({step} - 2))"
+            );
+            let record = sandbox.run(&script).await;
+            assert_eq!((record.exit_code, record.snapshot.is_empty()), (0, false));
+            let look = if [10, 63, 65].contains(&step) { sandbox.look(LOOK).await } else { String::new() };
+            seen.push((record.snapshot, look));
+        }
+        let state = seen[63].0.split_once('.').unwrap().1;
+        let file = bed.folder.path().join("node/layers").join(state).join("state.json");
+        let length = || {
+            let state: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            state["chain"].as_array().unwrap().len()
+        };
+        for _ in 0..500 {
+            if length() == 1 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(length(), 1, "the layers up to it are one");
+        for at in [63, 10, 65, 63] {
+            sandbox.restore(&seen[at].0, "").await.unwrap();
+            assert_eq!(sandbox.look(LOOK).await, seen[at].1, "after step {at}");
+        }
+        assert_eq!(sandbox.run("rm d/last && echo on > d/on").await.exit_code, 0);
+        assert_eq!(sandbox.look("ls d").await, "61\n62\n63\non\n");
+        bed.delete("p").await;
+        bed
+    });
+}

@@ -75,7 +75,7 @@ fn a_kubelet_is_given_executor_and_sidecar_and_nothing_to_misuse() {
     let pod = made(&cluster());
     let spec = &pod["spec"];
     let command = spec["containers"][0]["command"].as_array().unwrap();
-    assert_eq!(command[0], "/thane/bin/thane-executor");
+    assert_eq!(command[0], "/.thane/bin/thane-executor");
     assert_eq!(&command[command.len() - 3..], [json!("--"), json!("server"), json!("-v")]);
     assert_eq!(spec["initContainers"][0]["name"], "thane-executor");
     let sidecar = named(&spec["initContainers"], "sidecar");

@@ -94,6 +94,10 @@ fn a_gateway_is_given_time_for_its_own() {
     let theirs = sandbox(json!({"metadata": {"annotations": {names::CLAIMED_BY: "g"}, "finalizers": []}}));
     assert_eq!(step(&theirs, None, 29), Step::Rest(Some(at(30))));
     assert_eq!(step(&theirs, None, 30), Step::AddFinalizer);
+    let until = json!({names::CLAIMED_BY: "g", names::CLAIM_UNTIL: "1970-01-01T00:01:00Z"});
+    let theirs = sandbox(json!({"metadata": {"annotations": until, "finalizers": []}}));
+    assert_eq!(step(&theirs, None, 59), Step::Rest(Some(at(60))));
+    assert_eq!(step(&theirs, None, 60), Step::Delete, "its gateway is gone, and nobody knows of it");
 }
 
 #[test]
@@ -166,17 +170,17 @@ fn work_that_goes_on_is_never_ended_for_being_quiet() {
 #[test]
 fn one_made_by_hand_for_one_use_goes_after_it() {
     let mut change = bound_to_pod("Ready");
-    change["status"]["lastTaskTime"] = json!("1970-01-01T00:00:50Z");
-    let used = sandbox(change.clone());
-    assert_eq!(step(&used, Some(&well()), 60), Step::Ask { ip: "127.64.0.1".into() });
-    let says = |running| Description { running, next_index: 1, active_at_ms: 50_000, ..Description::default() };
-    assert!(matches!(verdict(&used, &says(0), at(60)), Verdict::Over(said) if said.reason == "Released"));
-    assert!(matches!(verdict(&used, &says(1), at(60)), Verdict::Active { .. }));
-    for stays in [
-        json!({"spec": {"keepAlive": true}}),
-        json!({"metadata": {"annotations": {names::SESSION: "s"}}}),
-        json!({"status": {"lastTaskTime": "1970-01-01T00:00:10.5Z"}}),
-    ] {
+    merge(&mut change, json!({"spec": {"keepAlive": false}}));
+    let once = sandbox(change.clone());
+    assert_eq!(step(&once, Some(&well()), 60), Step::Ask { ip: "127.64.0.1".into() });
+    let says =
+        |running, next_index| Description { running, next_index, active_at_ms: 50_000, ..Description::default() };
+    assert!(matches!(verdict(&once, &says(0, 1), at(60)), Verdict::Over(said) if said.reason == "Released"));
+    for (running, steps, now) in [(1, 1, 60), (0, 0, 60), (0, 1, 51)] {
+        let verdict = verdict(&once, &says(running, steps), at(now));
+        assert!(matches!(verdict, Verdict::Active { .. }), "{running} {steps} {now}: {verdict:?}");
+    }
+    for stays in [json!({"spec": {"keepAlive": true}}), json!({"metadata": {"annotations": {names::SESSION: "s"}}})] {
         let mut change = change.clone();
         merge(&mut change, stays.clone());
         assert_eq!(step(&sandbox(change), Some(&well()), 60), Step::Rest(None), "{stays}");

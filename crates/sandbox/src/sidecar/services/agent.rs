@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use thane_api::wire::sandbox::StepRequest;
 use thane_api::wire::sandbox::step_event::Event;
+use thane_api::wire::sandbox::{Change, StepRequest};
 use thane_api::wire::sidecar::agent_service_server::AgentService;
 use thane_api::wire::sidecar::{
     ExecLog, ExecRequest, FileChunk, FileRequest, FileResponse, ListDirRequest, ListDirResponse, ReadFileRequest,
@@ -74,6 +74,7 @@ impl AgentService for Agent {
             if let Err(status) = self.desk.put_file(&at, None, content.as_bytes()).await {
                 return said(status, |message| FileResponse { success: false, message });
             }
+            self.desk.changed(Change { path: at, content: content.into(), removed: false }).await?;
         }
         self.desk.touch();
         Ok(Response::new(FileResponse { success: true, message: format!("{count} files written") }))

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use thane_api::wire::sandbox::sandbox_service_server::SandboxService;
 use thane_api::wire::sandbox::{
-    AttachRequest, BindReply, BindRequest, DescribeRequest, Description, HistoryRequest, InheritReply, Process,
-    ProcessesReply, ProcessesRequest, RemoveFileReply, RemoveFileRequest, RestoreReply, RestoreRequest, StepEvent,
-    StepRecord, StepRequest,
+    AttachRequest, BindReply, BindRequest, BoundRequest, Change, DescribeRequest, Description, HistoryRequest,
+    InheritReply, Process, ProcessesReply, ProcessesRequest, RemoveFileReply, RemoveFileRequest, RestoreReply,
+    RestoreRequest, StepEvent, StepRecord, StepRequest,
 };
 use thane_executor::message::Request as Ask;
 use tokio::sync::mpsc;
@@ -42,6 +42,10 @@ impl SandboxService for Steps {
     async fn bind(&self, request: Request<BindRequest>) -> Result<Response<BindReply>, Status> {
         self.desk.bind(request.into_inner()).await?;
         Ok(Response::new(BindReply {}))
+    }
+
+    async fn bound(&self, request: Request<BoundRequest>) -> Result<Response<BindRequest>, Status> {
+        self.desk.bound(&request.into_inner().session).await.map(Response::new)
     }
 
     async fn run_step(&self, request: Request<StepRequest>) -> Result<Response<Self::RunStepStream>, Status> {
@@ -105,7 +109,8 @@ impl SandboxService for Steps {
         let path = request.into_inner().path;
         files::check(&path)?;
         self.desk.ask(Ask::Stat { path: path.clone() }).await?;
-        self.desk.ask(Ask::Remove { path }).await?;
+        self.desk.ask(Ask::Remove { path: path.clone() }).await?;
+        self.desk.changed(Change { path, removed: true, ..Change::default() }).await?;
         self.desk.touch();
         Ok(Response::new(RemoveFileReply {}))
     }

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use sha2::{Digest, Sha256};
-use thane_api::wire::sandbox::StepRecord;
+use thane_api::wire::sandbox::{BindRequest, Change, StepRecord};
 
 /// Length and checksum in front of a fact.
 pub(in crate::sidecar) const HEADER: usize = 12;
@@ -17,14 +17,16 @@ pub(in crate::sidecar) enum Fact {
     Ended(StepRecord),
     /// A step has begun; it says what was asked.
     Began(StepRecord),
-    /// It belongs to a session, bound with what has this digest.
-    Bound(String, Vec<u8>),
+    /// It belongs to a session, bound with this, which has that digest.
+    Bound(BindRequest, Vec<u8>),
     /// Its files are those after this step; -1: as it was made.
     Moved(i64),
     /// Its executor is the one that is found there; with another, files are as they were made.
     Lives(String),
     /// Steps so far are forgotten: others take their place.
     Forgotten,
+    /// A file was written or removed between steps; none: more than is recorded.
+    Changed(Option<Change>),
 }
 
 impl Fact {
@@ -33,14 +35,18 @@ impl Fact {
         let (kind, content) = match self {
             Self::Ended(record) => (1, record.encode_to_vec()),
             Self::Began(record) => (2, record.encode_to_vec()),
-            Self::Bound(session, digest) => {
-                let (name, digest) = (session.clone(), digest.clone().into());
-                let record = StepRecord { name, digest, ..StepRecord::default() };
+            Self::Bound(bound, digest) => {
+                let (name, digest) = (bound.session.clone(), digest.clone().into());
+                // What was asked of a step that is none.
+                let stdin = bound.encode_to_vec().into();
+                let record = StepRecord { name, digest, stdin, ..StepRecord::default() };
                 (3, record.encode_to_vec())
             }
             Self::Moved(step) => (4, step.to_be_bytes().to_vec()),
             Self::Lives(place) => (5, place.as_bytes().to_vec()),
             Self::Forgotten => (6, Vec::new()),
+            Self::Changed(Some(change)) => (7, change.encode_to_vec()),
+            Self::Changed(None) => (8, Vec::new()),
         };
         let length = u32::try_from(content.len() + 1).unwrap_or(u32::MAX);
         let mut bytes = Vec::with_capacity(HEADER + content.len() + 1);
@@ -70,11 +76,14 @@ impl Fact {
             2 => Self::Began(StepRecord::decode(content).ok()?),
             3 => {
                 let record = StepRecord::decode(content).ok()?;
-                Self::Bound(record.name, record.digest.to_vec())
+                let bound = BindRequest::decode(record.stdin).ok()?;
+                Self::Bound(BindRequest { session: record.name, ..bound }, record.digest.to_vec())
             }
             4 => Self::Moved(i64::from_be_bytes(content.try_into().ok()?)),
             5 => Self::Lives(String::from_utf8(content.to_vec()).ok()?),
             6 => Self::Forgotten,
+            7 => Self::Changed(Some(Change::decode(content).ok()?)),
+            8 => Self::Changed(None),
             _ => return None,
         })
     }
@@ -99,7 +108,13 @@ mod tests {
         prop_oneof![
             record.clone().prop_map(Fact::Ended),
             record.prop_map(Fact::Began),
-            (".*", proptest::collection::vec(any::<u8>(), 0..40)).prop_map(|(name, digest)| Fact::Bound(name, digest)),
+            (".*", ".*", proptest::collection::vec(any::<u8>(), 0..40)).prop_map(|(session, value, digest)| {
+                let env = [("NAME".to_owned(), value)].into();
+                Fact::Bound(BindRequest { session, env, files: Vec::new() }, digest)
+            }),
+            (".*", any::<bool>()).prop_map(|(path, removed)| {
+                Fact::Changed((!path.is_empty()).then(|| Change { path, removed, ..Change::default() }))
+            }),
             any::<i64>().prop_map(Fact::Moved),
             ".*".prop_map(Fact::Lives),
             Just(Fact::Forgotten),

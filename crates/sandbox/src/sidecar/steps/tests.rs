@@ -17,7 +17,8 @@ fn what_was_written_is_there_again() {
     let folder = tempfile::tempdir().unwrap();
     let log = StepLog::open(folder.path()).unwrap();
     log.append_all(&[Fact::Lives("a".to_owned())], false).unwrap();
-    log.append_all(&[Fact::Bound("me".to_owned(), vec![1])], true).unwrap();
+    log.append_all(&[Fact::Bound(BindRequest { session: "me".to_owned(), ..BindRequest::default() }, vec![1])], true)
+        .unwrap();
     for index in 0..4 {
         log.append_all(&[step(index, log.head(), &format!("op{index}"))], true).unwrap();
     }
@@ -65,4 +66,30 @@ fn a_torn_tail_is_cut_off_wherever_it_tears() {
     damaged[last] ^= 1;
     std::fs::write(folder.path().join(FILE), damaged).unwrap();
     assert_eq!(StepLog::open(folder.path()).unwrap().steps(false, 0), [0]);
+}
+
+#[test]
+fn changes_belong_to_the_next_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = StepLog::open(folder.path()).unwrap();
+    let change =
+        |path: &str, bytes: usize| Change { path: path.to_owned(), content: vec![0; bytes].into(), removed: false };
+    let facts = [change("a", 1), change("b", 2)].map(|change| Fact::Changed(Some(change)));
+    log.append_all(&facts, true).unwrap();
+    let paths = |log: &StepLog| -> Option<Vec<String>> {
+        Some(log.changes().unwrap()?.into_iter().map(|change| change.path).collect())
+    };
+    assert_eq!(paths(&log), Some(vec!["a".to_owned(), "b".to_owned()]));
+    assert!(log.can_change(1000) && !log.can_change(CHANGES_BYTES_MAX));
+    drop(log);
+    let log = StepLog::open(folder.path()).unwrap();
+    assert_eq!(paths(&log), Some(vec!["a".to_owned(), "b".to_owned()]), "another sidecar knows of them");
+    log.append_all(&[Fact::Began(StepRecord::default())], false).unwrap();
+    assert_eq!(paths(&log), Some(Vec::new()));
+    log.append_all(&[Fact::Changed(None)], false).unwrap();
+    assert!(paths(&log).is_none() && !log.can_change(1), "what is lost is lost until the next step");
+    let bound =
+        BindRequest { session: "s".to_owned(), env: [("A".to_owned(), "b".to_owned())].into(), files: Vec::new() };
+    log.append_all(&[Fact::Bound(bound.clone(), vec![1])], true).unwrap();
+    assert_eq!(StepLog::open(folder.path()).unwrap().bound_with().unwrap(), bound);
 }

@@ -101,6 +101,7 @@ pub(super) async fn hub(world: Arc<World>) -> turmoil::Result {
         gate: Arc::new(Gate::new(rules, Tokens::new(&world.token_key)?, Arc::clone(&clock))),
         streams,
         live: Arc::new(NoLive),
+        tunnels: thane_hub::proxy::Tunnels::new(thane_hub::proxy::tunnel::Config::default(), tasks.child("tunnels")),
         guests: Some(Guests::new("/konsul.agent.", tonic::service::Routes::new(desk))),
         config: transport::Config::default(),
         metrics: transport::Metrics::default(),

@@ -56,7 +56,7 @@ impl Create {
             issue::give_to_agent(&objects, &self.name, &authority, now, self.lifetime.0, false).await?;
         }
         let namespace_made = !self.no_namespace && objects.ensure_namespace(&self.name).await?;
-        let identity = authority.issue(&Request::agent(&self.name), now, self.lifetime.0)?;
+        let identity = authority.issue(&Request::proxy(&self.name), now, self.lifetime.0)?;
         let registration = Registration {
             agent: &self.name,
             namespace: objects.namespace(),

@@ -48,7 +48,7 @@ impl Rotate {
             let identity = issue::give_to_agent(&agent, &self.name, &authority, now, self.lifetime.0, true).await?;
             given = Some(thane_runtime::pki::inspect(&identity.cert_pem)?.swap_remove(0));
         }
-        let identity = authority.issue(&Request::agent(&self.name), now, self.lifetime.0)?;
+        let identity = authority.issue(&Request::proxy(&self.name), now, self.lifetime.0)?;
         let registration = Registration {
             agent: &self.name,
             namespace: objects.namespace(),

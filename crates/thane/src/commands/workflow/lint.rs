@@ -20,7 +20,7 @@ use crate::output::{Structured, print, print_structured};
 /// Templates of an API server are asked for in pages of this size.
 const PAGE: u32 = 500;
 
-/// Check files of Workflows, templates and CronWorkflows
+/// Check files of Workflows, templates and `CronWorkflows`
 ///
 /// Needs no API server: what the files refer to is looked up among them, and, where a
 /// kubeconfig or context is given, among the templates of that API server.

@@ -7,12 +7,9 @@ use thane_api::code;
 use thane_hub::gate::generate_short_key;
 use thane_runtime::files::write_private;
 use thane_runtime::pki::store::{self, Paths, create_directory};
-use thane_runtime::pki::{Identity, Request, Subject, kept};
+use thane_runtime::pki::{Identity, Request, kept};
 
 use crate::failure::Failure;
-
-/// The unit of certificates that Argo CD shows to the resource proxy.
-const PROXY_UNIT: &str = "resource-proxy";
 
 /// Everything hub and agents prove themselves with.
 pub(in crate::up) struct Material {
@@ -45,12 +42,7 @@ impl Material {
         let mut made = (Vec::new(), Vec::new());
         for agent in agents {
             made.0.push(issue(&format!("agent-{agent}"), &Request::agent(agent))?);
-            let subject = Subject {
-                common_name: agent.clone(),
-                organization: None,
-                organizational_unit: Some(PROXY_UNIT.to_owned()),
-            };
-            made.1.push(issue(&format!("proxy-{agent}"), &Request::client(subject))?);
+            made.1.push(issue(&format!("proxy-{agent}"), &Request::proxy(agent))?);
         }
         let path = directory.join("tokens.key");
         let token_key = if path.exists() {

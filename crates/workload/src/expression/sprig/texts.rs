@@ -14,6 +14,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     parts(environment);
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "what every function yields")]
 fn made(text: impl Into<String>) -> Outcome {
     Ok(Value::String(text.into()))
 }
@@ -95,7 +96,10 @@ fn shaping(environment: &mut Environment<'static>) {
         while let Some(c) = characters.next() {
             match (c, if c == '%' { characters.next() } else { None }) {
                 ('%', Some('%')) => out.push('%'),
-                ('%', Some('q')) => out.push_str(&format!("{:?}", values.next().map(shown).unwrap_or_default())),
+                ('%', Some('q')) => {
+                    let quoted = format!("{:?}", values.next().map(shown).unwrap_or_default());
+                    out.push_str(&quoted);
+                }
                 ('%', Some('s' | 'v' | 'd' | 't')) => out.push_str(&values.next().map(shown).unwrap_or_default()),
                 ('%', verb) => return Err(failed(&format!("the verb %{} is not known", verb.unwrap_or(' ')))),
                 (c, _) => out.push(c),

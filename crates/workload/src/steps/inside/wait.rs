@@ -57,7 +57,7 @@ fn judged(mut outputs: Map<String, Value>, code: Option<i32>, failures: &[String
     }
     let (phase, message) = match (code, failures.first()) {
         (Some(0), None) => (Some(Phase::Succeeded), String::new()),
-        (Some(0), Some(why)) => (Some(Phase::Error), format!("wait: Error (exit code 1): {why}")),
+        (Some(0), Some(why)) => (Some(Phase::Error), format!("wait: Error (exit code 64): {why}")),
         (Some(code), _) => (Some(Phase::Failed), format!("main: Error (exit code {code})")),
         (None, _) => (None, String::new()),
     };

@@ -20,7 +20,8 @@ fn waiting(name: &str, reason: &str, message: &str) -> Value {
 }
 
 fn pod(phase: &str, containers: Value) -> Pod {
-    let status = json!({"phase": phase, "containerStatuses": containers, "podIP": "10.0.0.7"});
+    let mut status = json!({"phase": phase, "podIP": "10.0.0.7"});
+    status["containerStatuses"] = containers;
     let meta = json!({"name": "p", "namespace": "n"});
     serde_json::from_value(json!({"metadata": meta, "spec": {"nodeName": "m", "containers": []}, "status": status}))
         .unwrap()

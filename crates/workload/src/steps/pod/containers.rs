@@ -115,7 +115,7 @@ pub(super) fn environment(
 ) -> Option<BTreeMap<String, String>> {
     let words = told(template).to_string();
     let mut data = BTreeMap::new();
-    let deadline = request.deadline.map(|at| at.to_string()).unwrap_or_default();
+    let deadline = request.deadline.as_ref().map(ToString::to_string).unwrap_or_default();
     let large =
         |one: &Value| one["name"] != WAIT && one["args"].is_array() && one["args"].to_string().len() > VARIABLE_MAX;
     for group in ["initContainers", "containers"] {

@@ -156,7 +156,7 @@ fn a_report_can_speak_for_the_step() {
     let cases = [
         (Some(0), vec![], Some(Phase::Succeeded), ""),
         (Some(3), vec![], Some(Phase::Failed), "main: Error (exit code 3)"),
-        (Some(0), vec!["s3 is down".to_owned()], Some(Phase::Error), "wait: Error (exit code 1): s3 is down"),
+        (Some(0), vec!["s3 is down".to_owned()], Some(Phase::Error), "wait: Error (exit code 64): s3 is down"),
         (None, vec![], None, ""),
     ];
     for (code, failures, phase, message) in cases {

@@ -1,0 +1,145 @@
+//! Which kinds, verbs and namespaces may pass to which agents, and for whom. What no rule permits is refused.
+
+use serde::{Deserialize, Serialize};
+use thane_sync::mapping::Pattern;
+
+use super::reach::{Caller, Source};
+use super::target::Target;
+
+/// Permits what matches all of it. A list that is empty matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Rule {
+    /// Who asks: `argocd`, `people`, `user:NAME` or `group:NAME`.
+    pub callers: Vec<String>,
+    /// Globs of agents' names.
+    pub agents: Vec<String>,
+    /// Kinds as `resource[.group][/subresource]`; `*` for any part; `!` in front takes away what the others give.
+    pub kinds: Vec<String>,
+    /// Kubernetes' verbs; `*` for any. Sessions (`pods/exec` and the like) are `create`.
+    pub verbs: Vec<String>,
+    /// Globs of namespaces. Objects without one, and requests for all, need `*` or an empty list.
+    pub namespaces: Vec<String>,
+}
+
+/// All rules, compiled.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    rules: Vec<Compiled>,
+}
+
+#[derive(Debug, Clone)]
+struct Compiled {
+    rule: Rule,
+    agents: Vec<Pattern>,
+    namespaces: Vec<Pattern>,
+}
+
+/// What Argo CD manages: every kind but those it leaves out by itself, and nothing that hands out credentials or leads past
+/// the Kubernetes API.
+const MANAGED: [&str; 14] = [
+    "*",
+    "!endpoints",
+    "!endpointslices.discovery.k8s.io",
+    "!leases.coordination.k8s.io",
+    "!*.authentication.k8s.io",
+    "!*.authorization.k8s.io",
+    "!certificatesigningrequests.certificates.k8s.io",
+    "!certificatesigningrequests.certificates.k8s.io/*",
+    "!serviceaccounts/token",
+    "!pods/proxy",
+    "!services/proxy",
+    "!nodes/proxy",
+    "!events",
+    "!events.events.k8s.io",
+];
+
+/// The rules there are unless others are given: what Argo CD manages, and events to read; discovery passes always.
+pub fn default_rules() -> Vec<Rule> {
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    vec![
+        Rule { kinds: texts(&MANAGED), ..Rule::default() },
+        Rule {
+            kinds: texts(&["events", "events.events.k8s.io"]),
+            verbs: texts(&["get", "list", "watch"]),
+            ..Rule::default()
+        },
+    ]
+}
+
+impl Policy {
+    /// These rules.
+    pub fn new(rules: Vec<Rule>) -> Self {
+        let patterns = |texts: &[String]| texts.iter().map(Pattern::new).collect();
+        let compiled =
+            |rule: Rule| Compiled { agents: patterns(&rule.agents), namespaces: patterns(&rule.namespaces), rule };
+        Self { rules: rules.into_iter().map(compiled).collect() }
+    }
+
+    /// Everything passes: whoever gets in is trusted with the clusters.
+    pub fn everything() -> Self {
+        Self::new(vec![Rule::default()])
+    }
+
+    /// Whether a request may pass.
+    pub fn permits(&self, caller: &Caller, agent: &str, target: &Target) -> bool {
+        target.is_document() || self.rules.iter().any(|rule| rule.permits(caller, agent, target))
+    }
+}
+
+impl Compiled {
+    fn permits(&self, caller: &Caller, agent: &str, target: &Target) -> bool {
+        let Rule { callers, agents, kinds, verbs, namespaces } = &self.rule;
+        (callers.is_empty() || callers.iter().any(|word| is_called(word, caller)))
+            && (agents.is_empty() || self.agents.iter().any(|glob| glob.matches(agent)))
+            && (kinds.is_empty() || includes(kinds, target))
+            && (verbs.is_empty() || verbs.iter().any(|verb| verb == "*" || verb == target.verb))
+            && (namespaces.is_empty() || self.is_in(&target.namespace))
+    }
+
+    fn is_in(&self, namespace: &str) -> bool {
+        if namespace.is_empty() {
+            return self.rule.namespaces.iter().any(|text| text == "*");
+        }
+        self.namespaces.iter().any(|glob| glob.matches(namespace))
+    }
+}
+
+fn is_called(word: &str, caller: &Caller) -> bool {
+    match (word, word.split_once(':')) {
+        ("argocd", _) => caller.source == Source::Argocd,
+        ("people", _) => caller.source == Source::People,
+        (_, Some(("user", name))) => caller.source == Source::People && caller.name == name,
+        (_, Some(("group", name))) => {
+            caller.source == Source::People && caller.groups.iter().any(|group| group == name)
+        }
+        _ => false,
+    }
+}
+
+fn includes(kinds: &[String], target: &Target) -> bool {
+    let (mut given, mut taken) = (false, false);
+    for kind in kinds {
+        match kind.strip_prefix('!') {
+            Some(kind) => taken |= is_kind(kind, target),
+            None => given |= is_kind(kind, target),
+        }
+    }
+    given && !taken
+}
+
+/// Whether a kind is named: `*` alone is all there is, subresources too.
+fn is_kind(kind: &str, target: &Target) -> bool {
+    if kind == "*" {
+        return true;
+    }
+    let (whole, subresource) = kind.split_once('/').unwrap_or((kind, ""));
+    let (resource, group) = whole.split_once('.').unwrap_or((whole, ""));
+    let is = |word: &str, value: &str| word == value || word == "*";
+    is(resource, &target.resource)
+        && is(group, &target.group)
+        && (subresource == target.subresource || (subresource == "*" && !target.subresource.is_empty()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! One request on a call that was parked for it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body::{Body as _, Frame as BodyFrame};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use thane_api::wire::tunnel::frame::Part;
+use thane_api::wire::tunnel::{Answer, Frame, Request};
+use thane_link::tunnel::{
+    Broken, Inlet, Receiving, Sending, answer_headers, ends, exchange, frame, read_headers, request_headers,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::Streaming;
+
+use super::Shared;
+use super::lot::Parked;
+use crate::proxy::reach::{Body, BodyError, Caller, Unreachable};
+
+/// A request about to be sent.
+pub(super) struct Asked<'a> {
+    shared: &'a Arc<Shared>,
+    agent: &'a str,
+    head: Request,
+    body: Body,
+    upgrade: Option<OnUpgrade>,
+}
+
+/// Counts a request while it is under way, and ends all its parts together.
+struct Open {
+    shared: Arc<Shared>,
+    _end: DropGuard,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.metrics.open.dec();
+    }
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        agent: &'a str,
+        user: &Caller,
+        mut request: http::Request<Body>,
+    ) -> Self {
+        let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        let target = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let head = Request {
+            method: request.method().to_string(),
+            target,
+            headers: request_headers(request.headers()),
+            user: user.name.clone(),
+            groups: user.groups.clone(),
+            has_body: !request.body().is_end_stream(),
+        };
+        Self { shared, agent, head, body: request.into_body(), upgrade }
+    }
+
+    /// Sends it, and waits for the head of the answer. Dropping what is given back ends it.
+    pub(super) async fn send(self, parked: Parked) -> Result<Response<Body>, Unreachable> {
+        let Parked { frames, out, ended, .. } = parked;
+        let gone = || Unreachable::NotConnected(self.agent.to_owned());
+        let (sending, receiving, inlet) = ends(&out, &self.shared.metrics.bytes);
+        let end = CancellationToken::new();
+        self.shared.metrics.open.inc();
+        let open = Open { shared: Arc::clone(self.shared), _end: end.clone().drop_guard() };
+        let has_body = self.head.has_body;
+        out.send(frame(Part::Request(self.head))).await.map_err(|_| gone())?;
+        let (tell, told) = oneshot::channel();
+        let reader = Reader { frames, inlet, out, tell: Some(tell), shared: Arc::clone(self.shared) };
+        let (stop, over) = (self.shared.tasks.token(), end.clone());
+        self.shared.tasks.spawn("tunnel-answer", async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = ended.cancelled() => {}
+                () = over.cancelled() => {}
+                () = reader.read() => {}
+            }
+        });
+        let sending = if has_body {
+            let pumping = pump(self.body, sending);
+            self.shared.tasks.spawn("tunnel-request", async move {
+                tokio::select! {
+                    () = end.cancelled() => {}
+                    () = pumping => {}
+                }
+            });
+            None
+        } else {
+            Some(sending)
+        };
+        let answer = match told.await {
+            Ok(Part::Answer(answer)) => answer,
+            Ok(Part::Refusal(refusal)) => return Err(Unreachable::Failed(refusal.reason)),
+            Ok(_) => return Err(Unreachable::Failed("the agent answered what it was not asked".to_owned())),
+            Err(_) => return Err(gone()),
+        };
+        let bad = || Unreachable::Failed("the agent's answer is none".to_owned());
+        let mut response = head(&answer).ok_or_else(bad)?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            *response.body_mut() = body(receiving, open);
+            return Ok(response);
+        }
+        let (Some(upgrade), Some(sending)) = (self.upgrade, sending) else { return Err(bad()) };
+        let stop = self.shared.tasks.token();
+        self.shared.tasks.spawn("tunnel-session", async move {
+            let session = async {
+                if let Ok(upgraded) = upgrade.await {
+                    exchange(TokioIo::new(upgraded), sending, receiving).await;
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = session => {}
+            }
+            drop(open);
+        });
+        Ok(response)
+    }
+}
+
+fn head(answer: &Answer) -> Option<Response<Body>> {
+    let status = StatusCode::from_u16(u16::try_from(answer.status).ok()?).ok()?;
+    if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+        return None;
+    }
+    let mut response = Response::new(empty());
+    let headers = read_headers(&answer.headers).ok()?;
+    let switched = status == StatusCode::SWITCHING_PROTOCOLS;
+    *response.headers_mut() = read_headers(&answer_headers(&headers, switched)).ok()?;
+    *response.status_mut() = status;
+    Some(response)
+}
+
+fn empty() -> Body {
+    http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The answer's body; dropping it ends the request.
+fn body(receiving: Receiving, open: Open) -> Body {
+    let pieces = futures::stream::try_unfold((receiving, open), |(mut receiving, open)| async move {
+        let bytes: Option<Bytes> = receiving.next().await.map_err(BodyError::from)?;
+        Ok::<_, BodyError>(bytes.map(|bytes| (BodyFrame::data(bytes), (receiving, open))))
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}
+
+/// Sends the request's body; one that breaks off has no end.
+async fn pump(mut body: Body, sending: Sending) {
+    while let Some(part) = body.frame().await {
+        let Ok(part) = part else { return };
+        if let Ok(bytes) = part.into_data()
+            && sending.data(bytes).await.is_err()
+        {
+            return;
+        }
+    }
+    // An agent that has gone is noticed by whoever waits for its answer.
+    let _ = sending.end().await;
+}
+
+/// Takes in all that an agent sends, at once: what its client has no time for waits here and nowhere else.
+struct Reader {
+    frames: Streaming<Frame>,
+    inlet: Inlet,
+    /// Held for as long as the call is of use.
+    out: mpsc::Sender<Frame>,
+    tell: Option<oneshot::Sender<Part>>,
+    shared: Arc<Shared>,
+}
+
+impl Reader {
+    async fn read(mut self) {
+        if let Err(broken) = self.take_all().await
+            && broken != Broken::Gone
+        {
+            self.shared.metrics.broken.inc();
+            tracing::warn!(%broken, "an agent broke the rules of the tunnel");
+        }
+        drop(self.out);
+    }
+
+    async fn take_all(&mut self) -> Result<(), Broken> {
+        while !self.inlet.has_ended() {
+            let message = tokio::select! {
+                message = self.frames.message() => message,
+                () = self.inlet.abandoned() => return Ok(()),
+            };
+            let frame = message.ok().flatten().ok_or(Broken::Gone)?;
+            let is_data = matches!(frame.part, Some(Part::Data(_) | Part::End(_)));
+            if is_data && self.tell.is_some() {
+                return Err(Broken::Order);
+            }
+            if let Some(head) = self.inlet.take(frame)? {
+                let is_refused = matches!(head, Part::Refusal(_));
+                // Whoever asked may have left.
+                let _ = self.tell.take().ok_or(Broken::Order)?.send(head);
+                if is_refused {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

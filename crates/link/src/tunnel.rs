@@ -1,0 +1,261 @@
+//! One request in the tunnel, as either end sees it: data both ways at once, each way within credit.
+
+mod head;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use prometheus_client::metrics::counter::Counter;
+use thane_api::wire::tunnel::frame::Part;
+use thane_api::wire::tunnel::{End, Frame};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{Semaphore, mpsc};
+
+pub use head::{answer_headers, read_headers, request_headers, switches_protocol};
+
+/// What may be under way to one end of one request, in bytes.
+pub const WINDOW: usize = 512 * 1024;
+/// Bytes of one frame of data.
+pub const CHUNK: usize = 32 * 1024;
+/// Bytes of any frame, heads with their headers above all.
+pub const FRAME_MAX: usize = 256 * 1024;
+/// Frames that wait to be written, of one request.
+pub const OUTGOING_MAX: usize = 8;
+/// What a frame of data costs at least: small ones take memory too.
+const COST_MIN: usize = 1024;
+/// Credit is given back when this much has been used.
+const CREDIT_STEP: usize = WINDOW / 4;
+
+/// Why a request ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// The other side, or the connection, went away.
+    #[error("the other side went away")]
+    Gone,
+    /// The other side sent more than it was given credit for.
+    #[error("the other side sent more than it may")]
+    Credit,
+    /// The other side sent what has no place there.
+    #[error("the other side sent what it was not asked for")]
+    Order,
+}
+
+/// Bytes of data, counted.
+#[derive(Debug, Clone, Default)]
+pub struct Bytecounts {
+    /// Given to the other side.
+    pub sent: Counter,
+    /// Taken from it.
+    pub received: Counter,
+}
+
+/// Gives data to the other side.
+#[derive(Debug)]
+pub struct Sending {
+    out: mpsc::Sender<Frame>,
+    credit: Arc<Semaphore>,
+    sent: Counter,
+}
+
+/// Takes data from the other side, and gives it credit for more.
+#[derive(Debug)]
+pub struct Receiving {
+    pieces: mpsc::Receiver<Piece>,
+    /// Weak: whoever only reads does not keep a request open.
+    out: mpsc::WeakSender<Frame>,
+    held: Arc<AtomicUsize>,
+    owed: usize,
+    has_ended: bool,
+    received: Counter,
+}
+
+/// Where frames of the other side are put.
+#[derive(Debug)]
+pub struct Inlet {
+    pieces: Option<mpsc::Sender<Piece>>,
+    credit: Arc<Semaphore>,
+    held: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Data(Bytes),
+    End,
+}
+
+/// The parts of one end of a request; frames to the other side go to `out`.
+pub fn ends(out: &mpsc::Sender<Frame>, counts: &Bytecounts) -> (Sending, Receiving, Inlet) {
+    // One more, so that the end always has a place.
+    let (pieces, taken) = mpsc::channel(WINDOW / COST_MIN + 1);
+    let credit = Arc::new(Semaphore::new(WINDOW));
+    let held = Arc::new(AtomicUsize::new(0));
+    let sending = Sending { out: out.clone(), credit: Arc::clone(&credit), sent: counts.sent.clone() };
+    let receiving = Receiving {
+        pieces: taken,
+        out: out.downgrade(),
+        held: Arc::clone(&held),
+        owed: 0,
+        has_ended: false,
+        received: counts.received.clone(),
+    };
+    (sending, receiving, Inlet { pieces: Some(pieces), credit, held })
+}
+
+/// One part as a frame.
+pub fn frame(part: Part) -> Frame {
+    Frame { part: Some(part) }
+}
+
+fn cost(bytes: &Bytes) -> usize {
+    bytes.len().max(COST_MIN)
+}
+
+impl Sending {
+    /// Sends bytes as the other side has room for them.
+    pub async fn data(&self, mut bytes: Bytes) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            let chunk = bytes.split_to(bytes.len().min(CHUNK));
+            let price = u32::try_from(cost(&chunk)).unwrap_or(u32::MAX);
+            let permit = tokio::select! {
+                permit = self.credit.acquire_many(price) => permit.map_err(|_| Broken::Gone)?,
+                () = self.out.closed() => return Err(Broken::Gone),
+            };
+            permit.forget();
+            self.sent.inc_by(u64::try_from(chunk.len()).unwrap_or_default());
+            self.out.send(frame(Part::Data(chunk))).await.map_err(|_| Broken::Gone)?;
+        }
+        Ok(())
+    }
+
+    /// Says that there is no more.
+    pub async fn end(self) -> Result<(), Broken> {
+        self.out.send(frame(Part::End(End {}))).await.map_err(|_| Broken::Gone)
+    }
+}
+
+impl Receiving {
+    /// The next bytes; none at the end, an error where they broke off.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let bytes = match self.pieces.recv().await.ok_or(Broken::Gone)? {
+            Piece::Data(bytes) => bytes,
+            Piece::End => {
+                self.has_ended = true;
+                return Ok(None);
+            }
+        };
+        self.received.inc_by(u64::try_from(bytes.len()).unwrap_or_default());
+        let price = cost(&bytes);
+        self.held.fetch_sub(price, Ordering::AcqRel);
+        self.owed += price;
+        if self.owed >= CREDIT_STEP
+            && let Some(out) = self.out.upgrade()
+        {
+            let credit = u32::try_from(std::mem::take(&mut self.owed)).unwrap_or(u32::MAX);
+            // Nobody to give it to is found out by whoever reads on.
+            let _ = out.send(frame(Part::Credit(credit))).await;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Everything up to the end, if it is no more than that.
+    pub async fn collect(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Broken> {
+        let mut whole = BytesMut::new();
+        while let Some(bytes) = self.next().await? {
+            if whole.len() + bytes.len() > bytes_max {
+                return Ok(None);
+            }
+            whole.extend_from_slice(&bytes);
+        }
+        Ok(Some(whole.freeze()))
+    }
+}
+
+impl Inlet {
+    /// Takes one frame; what is no data, no credit and no end is given back.
+    pub fn take(&mut self, frame: Frame) -> Result<Option<Part>, Broken> {
+        match frame.part.ok_or(Broken::Order)? {
+            Part::Data(bytes) => {
+                let pieces = self.pieces.as_ref().ok_or(Broken::Order)?;
+                let price = cost(&bytes);
+                if self.held.fetch_add(price, Ordering::AcqRel) + price > WINDOW {
+                    return Err(Broken::Credit);
+                }
+                match pieces.try_send(Piece::Data(bytes)) {
+                    Ok(()) => Ok(None),
+                    Err(mpsc::error::TrySendError::Full(_)) => Err(Broken::Credit),
+                    Err(mpsc::error::TrySendError::Closed(_)) => Err(Broken::Gone),
+                }
+            }
+            Part::Credit(credit) => {
+                let credit = usize::try_from(credit).unwrap_or(usize::MAX);
+                if self.credit.available_permits().saturating_add(credit) > WINDOW {
+                    return Err(Broken::Credit);
+                }
+                self.credit.add_permits(credit);
+                Ok(None)
+            }
+            Part::End(_) => {
+                let pieces = self.pieces.take().ok_or(Broken::Order)?;
+                // Whoever has left needs no end.
+                let _ = pieces.try_send(Piece::End);
+                Ok(None)
+            }
+            head @ (Part::Request(_) | Part::Answer(_) | Part::Refusal(_)) => Ok(Some(head)),
+        }
+    }
+
+    /// Whether the other side has said that there is no more.
+    pub fn has_ended(&self) -> bool {
+        self.pieces.is_none()
+    }
+
+    /// Completes when nobody takes the data any more; never after its end.
+    pub async fn abandoned(&self) {
+        match &self.pieces {
+            Some(pieces) => pieces.closed().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Copies bytes both ways until either side ends.
+pub async fn exchange<S: AsyncRead + AsyncWrite>(stream: S, sending: Sending, receiving: Receiving) {
+    let (reader, writer) = tokio::io::split(stream);
+    tokio::select! {
+        () = upward(reader, sending) => {}
+        () = downward(writer, receiving) => {}
+    }
+}
+
+async fn upward(mut reader: impl AsyncRead + Unpin, sending: Sending) {
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(CHUNK);
+        match reader.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {
+                if sending.data(buffer.split().freeze()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+    // The other side may be gone before us.
+    let _ = sending.end().await;
+}
+
+async fn downward(mut writer: impl AsyncWrite + Unpin, mut receiving: Receiving) {
+    while let Ok(Some(bytes)) = receiving.next().await {
+        if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+    }
+    // What was copied is whole; how the stream closes is the reader's affair.
+    let _ = writer.shutdown().await;
+}

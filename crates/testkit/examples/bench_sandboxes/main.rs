@@ -1,0 +1,141 @@
+//! Sandboxes as a client of the gateway sees them, beside what else starts a process apart from others.
+//!
+//! `THANE_PROGRAM=… bench_sandboxes [--quick]`, as root; the table is Markdown.
+#![expect(clippy::print_stdout, reason = "the table is what this is for")]
+
+mod beside;
+mod figures;
+mod gateway;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use thane_testkit::peer::Thane;
+
+use figures::{Times, pss_kib, pss_of};
+use gateway::Gateway;
+
+/// How much of everything.
+struct Scale {
+    warm: usize,
+    claims: usize,
+    execs: usize,
+    cold: usize,
+    rounds: usize,
+}
+
+const FULL: Scale = Scale { warm: 100, claims: 300, execs: 1000, cold: 30, rounds: 20 };
+const QUICK: Scale = Scale { warm: 10, claims: 20, execs: 50, cold: 3, rounds: 3 };
+/// What is in the directory of a sandbox, in MiB, a file for each.
+const SIZES: [usize; 3] = [1, 64, 512];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let scale = if quick { QUICK } else { FULL };
+    let program = std::env::var_os("THANE_PROGRAM").map(PathBuf::from).context("THANE_PROGRAM says where thane is")?;
+    let thane = Thane::start(&program, &["--ephemeral-ports", "--clusters", "0"]).await?;
+    let gateway = Gateway::new(thane.published("gateway").context("no pods run here: that takes root")?);
+    println!("| what | p50 | p99 | |\n|---|---|---|---|");
+    pool(&thane, &gateway, &scale).await?;
+    steps(&gateway, &scale).await?;
+    snapshots(&gateway, &scale).await?;
+    beside::measure(scale.rounds * 5)?;
+    Ok(())
+}
+
+fn row(what: &str, times: &Times, note: &str) {
+    println!(
+        "| {what} | {} | {} | {note} |",
+        figures::shown(times.percentile(50)),
+        figures::shown(times.percentile(99))
+    );
+}
+
+/// How fast a pool fills, what those that wait cost, and how long it takes to have one of them.
+async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
+    let before = pss_kib(&thane.processes());
+    let began = Instant::now();
+    gateway.ask("POST", "/v1/pools", &json!({"name": "bench", "image": "host", "replicas": scale.warm})).await?;
+    gateway.full("bench", scale.warm).await?;
+    let (took, count) = (began.elapsed(), scale.warm);
+    println!("| {count} sandboxes made warm | {} | | {:.0} a second |", figures::shown(took), rate(count, took));
+    let node = thane.directory().join("hub/node").canonicalize()?;
+    let (inside, outside) = (pss_of(&node), pss_kib(&thane.processes()).saturating_sub(before));
+    let each = |kib: u64| format!("{:.0} KiB", f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / approximate(count));
+    println!("| memory of one that waits | {} | | and {} more in thane |", each(inside), each(outside));
+    let mut claims = Times::default();
+    for _ in 0..scale.claims {
+        let began = Instant::now();
+        let session = gateway.begin("bench", &json!({})).await?;
+        claims.push(began.elapsed());
+        gateway.end(&session).await?;
+    }
+    row("claim of a warm one", &claims, &format!("{} one after the other, each replaced meanwhile", scale.claims));
+    gateway.ask("POST", "/v1/pools", &json!({"name": "empty", "image": "host", "replicas": 0})).await?;
+    let mut cold = Times::default();
+    for _ in 0..scale.cold {
+        let began = Instant::now();
+        let session = gateway.begin("empty", &json!({"onEmpty": "cold"})).await?;
+        cold.push(began.elapsed());
+        gateway.end(&session).await?;
+    }
+    row("claim where none is warm", &cold, "made for it");
+    Ok(())
+}
+
+/// One step from request to answer.
+async fn steps(gateway: &Gateway, scale: &Scale) -> Result<()> {
+    gateway.full("bench", scale.warm).await?;
+    let session = gateway.begin("bench", &json!({})).await?;
+    for (what, command, note) in [
+        ("`true` in a sandbox", "true", "through the gateway; nothing written, so nothing kept"),
+        ("`touch` in a sandbox", "touch x", "the same with a shell and a snapshot"),
+    ] {
+        let mut times = Times::default();
+        for _ in 0..scale.execs.min(if command == "true" { usize::MAX } else { 300 }) {
+            times.push(gateway.step(&session, command).await?);
+        }
+        row(what, &times, note);
+    }
+    gateway.end(&session).await
+}
+
+/// What it costs to keep files, to bring them back and to go on from them elsewhere, by how much there is.
+async fn snapshots(gateway: &Gateway, scale: &Scale) -> Result<()> {
+    for size in SIZES {
+        let session = gateway.begin("bench", &json!({})).await?;
+        let fill = format!("for i in $(seq {size}); do head -c 1M /dev/urandom > file-$i; done");
+        gateway.step(&session, &fill).await?;
+        let (mut kept, mut back, mut forks) = (Times::default(), Times::default(), Times::default());
+        for _ in 0..scale.rounds {
+            kept.push(gateway.step(&session, "touch x").await?);
+            let began = Instant::now();
+            gateway.ask("POST", &format!("/v1/sessions/{session}/restore"), &json!({"snapshotID": "0"})).await?;
+            back.push(began.elapsed());
+            let began = Instant::now();
+            let path = format!("/v1/sessions/{session}/fork");
+            let fork = gateway.ask("POST", &path, &json!({"snapshotID": "0", "count": 1})).await?;
+            forks.push(began.elapsed());
+            let fork = fork["sessions"][0]["id"].as_str().context("a fork")?.to_owned();
+            let seen = gateway.said(&fork, "ls | wc -l").await?;
+            ensure!(seen.trim() == size.to_string(), "the fork has {seen}");
+            gateway.end(&fork).await?;
+        }
+        row(&format!("step with a snapshot, {size} MiB there"), &kept, "");
+        row(&format!("restore, {size} MiB there"), &back, "");
+        row(&format!("fork, {size} MiB there"), &forks, "");
+        gateway.end(&session).await?;
+    }
+    Ok(())
+}
+
+fn approximate(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+fn rate(count: usize, took: Duration) -> f64 {
+    approximate(count) / took.as_secs_f64()
+}
