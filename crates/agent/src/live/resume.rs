@@ -18,16 +18,19 @@ pub(super) struct Resume {
     sent: u64,
     /// Times of lines and how much was sent before them; the first is far enough back to go on from.
     marks: VecDeque<(u64, Timestamp)>,
+    /// Whether what was sent last ended within a line.
+    is_within: bool,
 }
 
 impl Resume {
     /// Notes a piece that is sent; pieces begin anywhere in a line.
     pub(super) fn sent(&mut self, piece: &[u8]) {
         if self.marks.back().is_none_or(|(at, _)| self.sent - at >= MARK_EVERY)
-            && let Some(time) = first_time(piece, self.marks.is_empty())
+            && let Some(time) = first_time(piece, !self.is_within)
         {
             self.marks.push_back((self.sent, time));
         }
+        self.is_within = piece.last().map_or(self.is_within, |byte| *byte != b'\n');
         self.sent += u64::try_from(piece.len()).unwrap_or(u64::MAX);
         while self.marks.get(1).is_some_and(|(at, _)| at + IN_FLIGHT <= self.sent) {
             self.marks.pop_front();
