@@ -197,6 +197,7 @@ impl Reading {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "it is what a stream yields")]
     fn fail(&mut self, broken: Broken) -> Option<Result<Bytes, Broken>> {
         self.has_ended = true;
         Some(Err(broken))

@@ -154,7 +154,7 @@ async fn a_client_that_leaves_ends_its_session() {
 }
 
 /// Opens a log at the hub as an agent.
-async fn stream_logs(
+fn stream_logs(
     client: &Channel,
     tokens: &AuthResponse,
 ) -> (mpsc::Sender<LogStreamData>, tokio::task::JoinHandle<Result<(), Status>>) {
@@ -184,11 +184,11 @@ async fn a_followed_log_goes_on_after_its_stream_broke_and_belongs_to_its_agent(
         let log: LogRequest = serde_json::from_slice(&event.data).unwrap();
         assert!(log.follow && log.pod_name == "web");
         for (client, tokens, uuid) in [(&other, &other_tokens, log.uuid.as_str()), (&client, &tokens, "guessed")] {
-            let (forged, refused) = stream_logs(client, tokens).await;
+            let (forged, refused) = stream_logs(client, tokens);
             forged.send(piece(uuid, "forged")).await.unwrap();
             assert_eq!(within(refused).await.unwrap().unwrap_err().code(), Code::NotFound);
         }
-        let (messages, answered) = stream_logs(&client, &tokens).await;
+        let (messages, answered) = stream_logs(&client, &tokens);
         messages.send(piece(&log.uuid, "")).await.unwrap();
         messages.send(piece(&log.uuid, "2026-01-01T00:00:00Z one\n2026-01-01T00:00:01Z tw")).await.unwrap();
         (log.uuid, messages, answered)
@@ -199,7 +199,7 @@ async fn a_followed_log_goes_on_after_its_stream_broke_and_belongs_to_its_agent(
     let mut next = async || within(body.frame()).await.map(|frame| frame.unwrap().into_data().unwrap());
     assert_eq!(next().await.unwrap(), "one\ntw");
     drop(messages);
-    let (messages, answered) = stream_logs(&client, &tokens).await;
+    let (messages, answered) = stream_logs(&client, &tokens);
     messages.send(piece(&uuid, "2026-01-01T00:00:00Z one\n2026-01-01T00:00:01Z two\n")).await.unwrap();
     assert_eq!(next().await.unwrap(), "o\n");
     messages.send(LogStreamData { request_uuid: uuid.clone(), eof: true, ..LogStreamData::default() }).await.unwrap();
@@ -223,7 +223,7 @@ async fn a_reader_that_stops_holds_up_its_own_log_only() {
     for _ in 0..8 {
         let serving = async {
             let event = within(agent.events.recv()).await.unwrap();
-            let (messages, answered) = stream_logs(&client, &tokens).await;
+            let (messages, answered) = stream_logs(&client, &tokens);
             messages.send(piece(&event.event_id, "first")).await.unwrap();
             (event.event_id, messages, answered)
         };
@@ -238,7 +238,7 @@ async fn a_reader_that_stops_holds_up_its_own_log_only() {
     }
     let serving = async {
         let event = within(agent.events.recv()).await.unwrap();
-        let (messages, answered) = stream_logs(&client, &tokens).await;
+        let (messages, answered) = stream_logs(&client, &tokens);
         messages.send(piece(&event.event_id, "fine\n")).await.unwrap();
         let end = LogStreamData { request_uuid: event.event_id, eof: true, ..LogStreamData::default() };
         messages.send(end).await.unwrap();
@@ -262,7 +262,7 @@ async fn a_log_that_is_not_there_is_an_error() {
     let (client, tokens) = asking.bed.authenticated("agent-a").await;
     let serving = async {
         let event = within(agent.events.recv()).await.unwrap();
-        let (messages, _answered) = stream_logs(&client, &tokens).await;
+        let (messages, _answered) = stream_logs(&client, &tokens);
         let error = "pods \"web\" not found".to_owned();
         messages.send(piece(&event.event_id, "")).await.unwrap();
         messages.send(LogStreamData { error, eof: true, ..piece(&event.event_id, "") }).await.unwrap();
