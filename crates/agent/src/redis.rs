@@ -119,6 +119,7 @@ impl Names {
 }
 
 impl Answers {
+    #[expect(clippy::result_large_err, reason = "what could not be asked goes back whole")]
     fn ask(&self, asked: Asked) -> Result<(), Asked> {
         let full = |error: mpsc::error::TrySendError<Asked>| error.into_inner();
         if !matches!(asked.request.ask, Ask::Get(_)) {

@@ -186,6 +186,7 @@ fn is_confirmation(word: &[u8]) -> bool {
 }
 
 /// The first word of an array; the outer none if it has not come yet, the inner if there is none.
+#[expect(clippy::option_option, reason = "not yet and not at all are two things")]
 fn word(bytes: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let whole = |line: &[u8]| line.ends_with(b"\n");

@@ -74,6 +74,7 @@ impl Bed {
         child.wait_with_output().unwrap()
     }
 
+    #[expect(clippy::unused_self, reason = "it waits for something of this hub")]
     fn until(&self, what: &str, is: impl Fn() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is() {

@@ -51,6 +51,7 @@ impl Phase {
         matches!(self, Self::Succeeded | Self::Failed | Self::Error)
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }
@@ -109,6 +110,7 @@ impl NodePhase {
         self.is_completed() || matches!(self, Self::Skipped | Self::Omitted)
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     fn is_unknown(&self) -> bool {
         *self == Self::Unknown
     }

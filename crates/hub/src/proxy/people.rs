@@ -46,13 +46,16 @@ impl Person {
     }
 }
 
+/// Who wants to reach which agent: name, groups, agent.
+type Question = (String, Vec<String>, String);
+
 /// Asks the hub's API.
 #[derive(Clone)]
 pub struct People {
     client: Client,
     clock: SharedClock,
     tokens: Arc<Memory<[u8; 32], Option<Caller>>>,
-    access: Arc<Memory<(String, Vec<String>, String), bool>>,
+    access: Arc<Memory<Question, bool>>,
 }
 
 impl People {

@@ -72,7 +72,7 @@ impl Info {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
-                changed = changes.changed(), if wait.is_none() => if changed.is_err() { return },
+                news = changes.changed(), if wait.is_none() => if news.is_err() { return },
                 _ = repeat.tick() => written.clear(),
             }
         }

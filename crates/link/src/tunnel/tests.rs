@@ -83,7 +83,7 @@ async fn what_breaks_the_rules_is_refused() {
     assert_eq!((broken, taken), (Broken::Credit, WINDOW));
     // Tiny frames cost too.
     let mut tiny = side();
-    let count = (0..).take_while(|_| tiny.inlet.take(data(1)).is_ok()).count();
+    let count = (0..=WINDOW).take_while(|_| tiny.inlet.take(data(1)).is_ok()).count();
     assert_eq!(count, WINDOW / COST_MIN);
     assert_eq!(side().inlet.take(frame(Part::Credit(1))), Err(Broken::Credit));
     assert_eq!(side().inlet.take(frame(Part::Credit(u32::MAX))), Err(Broken::Credit));

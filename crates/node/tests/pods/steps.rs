@@ -68,7 +68,7 @@ impl Steps {
         let rule =
             json!({"apiGroups": ["argoproj.io"], "resources": ["workflowtaskresults"], "verbs": ["create", "patch"]});
         let group = json!({"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"});
-        let role = json!({"kind": "ClusterRole", "name": "steps", "apiGroup": "rbac.authorization.k8s.io"});
+        let steps_role = json!({"kind": "ClusterRole", "name": "steps", "apiGroup": "rbac.authorization.k8s.io"});
         let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         for (group_of, version, kind, plural, object) in [
             (
@@ -83,7 +83,7 @@ impl Steps {
                 "v1",
                 "ClusterRoleBinding",
                 "clusterrolebindings",
-                json!({"metadata": {"name": "steps"}, "roleRef": role, "subjects": [group]}),
+                json!({"metadata": {"name": "steps"}, "roleRef": steps_role, "subjects": [group]}),
             ),
             (
                 "",
@@ -160,7 +160,7 @@ async fn what_a_step_leaves_is_recorded_and_reaches_the_next() {
     let first = json!({"name": "make", "container": shell("echo hello; mkdir -p /tmp/d; echo x > /tmp/d/x; printf 7 > /tmp/n"),
         "outputs": {"parameters": [{"name": "n", "valueFrom": {"path": "/tmp/n"}}],
             "artifacts": [{"name": "d", "path": "/tmp/d"}]}});
-    let made = steps.run("make", &first).await;
+    let made = Box::pin(steps.run("make", &first)).await;
     assert_eq!((made.phase, made.message.as_str()), (Phase::Succeeded, ""), "{made:?}");
     assert!(made.is_synced);
     let outputs = made.outputs.unwrap();
@@ -171,27 +171,27 @@ async fn what_a_step_leaves_is_recorded_and_reaches_the_next() {
     input["path"] = json!("/in");
     let next = json!({"name": "use", "script": {"image": "host", "command": ["sh"], "source": "cat /in/x /raw"},
         "inputs": {"artifacts": [input, {"name": "raw", "path": "/raw", "raw": {"data": "y"}}]}});
-    let used = steps.run("use", &next).await;
+    let used = Box::pin(steps.run("use", &next)).await;
     assert_eq!((used.phase, used.message.as_str()), (Phase::Succeeded, ""), "{used:?}");
     assert_eq!(used.outputs.unwrap()["result"], "x\ny");
 
-    let failed = steps.run("fails", &json!({"name": "f", "container": shell("exit 3")})).await;
+    let failed = Box::pin(steps.run("fails", &json!({"name": "f", "container": shell("exit 3")}))).await;
     assert_eq!((failed.phase, failed.message.as_str()), (Phase::Failed, "main: Error (exit code 3)"));
     assert_eq!(failed.exit_code, Some(3));
 
     let lacking =
         json!({"name": "l", "container": shell("true"), "outputs": {"artifacts": [{"name": "a", "path": "/none"}]}});
-    let lacking = steps.run("lacks", &lacking).await;
+    let lacking = Box::pin(steps.run("lacks", &lacking)).await;
     assert_eq!(lacking.phase, Phase::Error, "{lacking:?}");
     assert!(lacking.message.starts_with("wait: Error (exit code 64): open "), "{}", lacking.message);
 
     let absent = json!({"name": "b", "container": {"image": "host", "command": ["nope-nope"]}});
-    let absent = steps.run("absent", &absent).await;
+    let absent = Box::pin(steps.run("absent", &absent)).await;
     assert_eq!(absent.phase, Phase::Failed);
     assert!(absent.message.contains("(exit code 64): failed to find name in PATH"), "{}", absent.message);
 
     let beside = json!({"name": "s", "container": shell("sleep 0.2"),
         "sidecars": [{"name": "side", "image": "host", "command": ["sleep", "60"]}]});
-    let beside = steps.run("beside", &beside).await;
+    let beside = Box::pin(steps.run("beside", &beside)).await;
     assert_eq!((beside.phase, beside.message.as_str()), (Phase::Succeeded, ""), "{beside:?}");
 }

@@ -79,9 +79,9 @@ impl Explain {
         let mut text = said(explained.decision.allow, &explained.decision.reason);
         for module in explained.modules {
             let lines = |lines: &[u32]| lines.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-            text += &format!("\n{}\n  lines looked at: {}\n", module.path, lines(&module.reached));
+            text.extend([format!("\n{}\n  lines looked at: {}\n", module.path, lines(&module.reached))]);
             if !module.not_reached.is_empty() {
-                text += &format!("  lines never reached: {}\n", lines(&module.not_reached));
+                text.extend([format!("  lines never reached: {}\n", lines(&module.not_reached))]);
             }
         }
         print(&text)

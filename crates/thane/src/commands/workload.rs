@@ -193,10 +193,10 @@ impl Rule {
             [gate] => *gate,
             [] => return Err(Failure::new(code::WORKLOAD_ABSENT, format!("no gate of {} waits", self.name))),
             several => {
-                let names: Vec<&str> = several.iter().map(|gate| gate.id.as_str()).collect();
+                let ids: Vec<&str> = several.iter().map(|gate| gate.id.as_str()).collect();
                 return Err(Failure::new(
                     code::USAGE,
-                    format!("several gates wait: say which with --gate: {}", names.join(", ")),
+                    format!("several gates wait: say which with --gate: {}", ids.join(", ")),
                 ));
             }
         };

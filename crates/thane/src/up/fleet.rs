@@ -124,17 +124,17 @@ pub(super) async fn start(
 }
 
 /// Registers an agent; one that is there already is told where the proxy is this time.
-async fn register(client: &Client, registration: &Registration<'_>) -> Result<(), Failure> {
-    let (path, secret) = (format!("/api/v1/namespaces/{NAMESPACE}/secrets"), registration.secret());
+async fn register(client: &Client, wanted: &Registration<'_>) -> Result<(), Failure> {
+    let (path, secret) = (format!("/api/v1/namespaces/{NAMESPACE}/secrets"), wanted.secret());
     let there = install::ensure(client, &path, secret.clone()).await?;
     if there["data"]["server"] == secret["data"]["server"] && there["data"]["config"] == secret["data"]["config"] {
         return Ok(());
     }
-    let path = format!("{path}/cluster-{}?fieldManager=thane", registration.agent);
-    let patch = json!({"data": {"server": secret["data"]["server"], "config": secret["data"]["config"]}});
+    let path = format!("{path}/cluster-{}?fieldManager=thane", wanted.agent);
+    let change = json!({"data": {"server": secret["data"]["server"], "config": secret["data"]["config"]}});
     let request = http::Request::patch(&path)
         .header(CONTENT_TYPE, "application/merge-patch+json")
-        .body(patch.to_string().into_bytes())
+        .body(change.to_string().into_bytes())
         .map_err(|error| Failure::new(code::BUG, error.to_string()))?;
     client.request::<Value>(request).await.map_err(|error| Failure::from(error).about(&path))?;
     Ok(())

@@ -32,13 +32,16 @@ impl Operation<'_> {
             input.value.clone_from(&input.default);
         }
         match argument {
-            Some(argument) if argument.value.as_ref().is_some_and(|value| value.as_str() == ABSENT)
-                && input.value.is_none() && input.value_from.is_none() => {
-                    return Err(format!(
-                        "inputs.parameters.{}: argument references an absent optional (skipped/omitted node output with no default)",
-                        input.name
-                    ));
-                }
+            Some(argument)
+                if argument.value.as_ref().is_some_and(|value| value.as_str() == ABSENT)
+                    && input.value.is_none()
+                    && input.value_from.is_none() =>
+            {
+                return Err(format!(
+                    "inputs.parameters.{}: argument references an absent optional (skipped/omitted node output with no default)",
+                    input.name
+                ));
+            }
             Some(argument) if argument.value.is_some() => {
                 input.value.clone_from(&argument.value);
                 input.value_from = None;

@@ -173,6 +173,7 @@ impl Operation<'_> {
     }
 
     /// Runs a task, or one of those it became; whether the next may run, too.
+    #[expect(clippy::unnecessary_wraps, reason = "as the others of its kind")]
     fn run_one(
         &mut self,
         running: &Running<'_>,
@@ -200,8 +201,7 @@ impl Operation<'_> {
             self.tie_task(running, &name, needs, group);
         }
         match done {
-            Ok(()) | Err(Halt::Depth) => {}
-            Err(Halt::Parallelism | Halt::Later) => {}
+            Ok(()) | Err(Halt::Depth | Halt::Parallelism | Halt::Later) => {}
             Err(Halt::Timeout) => {
                 self.mark(&name, NodePhase::Failed, Some(Halt::Timeout.words()));
                 return Ok(false);

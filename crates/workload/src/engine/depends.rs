@@ -153,6 +153,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
     fn dag(tasks: serde_json::Value) -> Dag {
         serde_json::from_value(serde_json::json!({"tasks": tasks})).expect("a dag")
     }

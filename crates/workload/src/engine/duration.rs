@@ -17,8 +17,8 @@ pub(super) fn spoken(duration: SignedDuration) -> String {
     let said = |amount: i64, unit: &str| format!("{amount} {unit}{}", if amount == 1 { "" } else { "s" });
     match seconds {
         ..60 => said(seconds, "second"),
-        ..3600 => format!("{} {} seconds", said(seconds / 60, "minute"), seconds % 60),
-        ..86_400 => format!("{} {} minutes", said(seconds / 3600, "hour"), seconds / 60 % 60),
+        60..3600 => format!("{} {} seconds", said(seconds / 60, "minute"), seconds % 60),
+        3600..86_400 => format!("{} {} minutes", said(seconds / 3600, "hour"), seconds / 60 % 60),
         _ => format!("{} {} hours", said(seconds / 86_400, "day"), seconds / 3600 % 24),
     }
 }

@@ -101,6 +101,7 @@ impl Operation<'_> {
     }
 
     /// What a template of steps or tasks gives.
+    #[expect(clippy::unused_self, reason = "it reads as one of the steps of an operation")]
     pub(super) fn template_outputs(&self, template: &Template, values: &Values) -> Result<Option<Outputs>, String> {
         let promised = &template.outputs;
         if promised.is_empty() {

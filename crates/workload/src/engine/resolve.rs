@@ -131,6 +131,7 @@ impl Operation<'_> {
     }
 
     /// Under which name the template is kept, if it is from elsewhere.
+    #[expect(clippy::unused_self, reason = "it reads as one of the steps of an operation")]
     fn key(&self, call: &Call<'_>, place: &Place) -> Option<String> {
         if let Some(other) = call.template_ref {
             return Some(format!("{}/{}", place.text(), other.template));

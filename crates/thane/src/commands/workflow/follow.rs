@@ -29,9 +29,8 @@ pub(super) async fn follow(session: &Session, namespace: &str, name: &str) -> Re
             Ok(watcher::Event::Delete(_)) => {
                 return Err(Failure::new(code::TASK_FAILED, format!("workflow {name} was deleted")));
             }
-            Ok(watcher::Event::Init | watcher::Event::InitDone) => continue,
             Err(watcher::Error::InitialListFailed(error)) => return Err(error.into()),
-            Err(_) => continue,
+            Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => continue,
         };
         found = true;
         let status = status(&object)?;
@@ -74,11 +73,13 @@ impl Screen {
         for node in status.nodes.iter() {
             if self.phases.insert(node.id.clone(), node.phase) != Some(node.phase) {
                 let message = if node.message.is_empty() { String::new() } else { format!(": {}", node.message) };
-                text.push_str(&format!("{} {}{message}\n", node.name, node.phase.word()));
+                text.extend([format!("{} {}{message}\n", node.name, node.phase.word())]);
             }
         }
         if status.phase.is_completed() {
-            text.push_str(&format!("{} {}\n", status.phase.word(), status.message).replace(" \n", "\n"));
+            text.extend(
+                [format!("{} {}\n", status.phase.word(), status.message)].map(|line| line.replace(" \n", "\n")),
+            );
         }
         print(&text)
     }

@@ -63,10 +63,10 @@ fn shown(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let object = if finding.object.is_empty() { String::new() } else { format!("in {}: ", finding.object) };
-        text.push_str(&format!("{}: {object}{}\n", finding.file, finding.message));
+        text.extend([format!("{}: {object}{}\n", finding.file, finding.message)]);
     }
     if report.is_valid() {
-        text.push_str(&format!("no linting errors found in {} objects\n", report.objects));
+        text.extend([format!("no linting errors found in {} objects\n", report.objects)]);
     }
     text
 }

@@ -138,7 +138,7 @@ fn duration(start: Moment, end: Moment, now: Moment) -> String {
     let seconds = if end.is_none() { now.since(start) } else { end.since(start) };
     match seconds {
         ..60 => format!("{seconds}s"),
-        ..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
+        60..3600 => format!("{}m{}s", seconds / 60, seconds % 60),
         _ => format!("{}h{}m", seconds / 3600, seconds / 60 % 60),
     }
 }

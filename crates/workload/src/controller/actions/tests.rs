@@ -1,5 +1,6 @@
 use super::*;
 
+#[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
 fn workflow(nodes: Value, phase: &str) -> Value {
     json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",

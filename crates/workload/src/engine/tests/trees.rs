@@ -11,6 +11,7 @@ fn echo() -> Value {
         "container": {"image": "i", "args": ["{{inputs.parameters.m}}"]}})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
 fn spec(main: Value, more: Value) -> Value {
     let mut main = main;
     main["name"] = json!("main");
@@ -68,7 +69,7 @@ fn steps_pass_outputs_on() {
     assert_eq!(world.started[1].template["container"]["args"], json!(["got one"]));
     assert!(world.started[0].wants_result && !world.started[1].wants_result);
     let given = world.node("wf").outputs.clone().expect("outputs");
-    assert_eq!(given.parameters[0].value.as_ref().map(|value| value.as_str()), Some("two"));
+    assert_eq!(given.parameters[0].value.as_ref().map(crate::spec::AnyString::as_str), Some("two"));
     let outbound: Vec<&str> = world.node("wf").outbound_nodes.iter().map(String::as_str).collect();
     assert_eq!(outbound, [world.node("wf[1].b").id.as_str(), world.node("wf[1].c").id.as_str()]);
 }
@@ -374,12 +375,15 @@ fn outputs_with_a_global_name_are_the_workflows() {
     giver["outputs"]["parameters"][0]["globalName"] = json!("shared");
     let main = json!({"steps": [[{"name": "a", "template": "giver"}], [{"name": "b", "template": "echo",
         "arguments": {"parameters": [{"name": "m", "value": "{{workflow.outputs.parameters.shared}}"}]}}]]});
-    let given = gives(json!({"parameters": [{"name": "p", "value": "v", "globalName": "shared"}]}));
-    let world = World::new(spec(main, json!([giver])), vec![("wf[0].a", given)]).run();
+    let left = gives(json!({"parameters": [{"name": "p", "value": "v", "globalName": "shared"}]}));
+    let world = World::new(spec(main, json!([giver])), vec![("wf[0].a", left)]).run();
     world.is(Phase::Succeeded, "");
     assert_eq!(world.started[1].template["container"]["args"], json!(["v"]));
     let shared = &world.status.outputs.as_ref().expect("outputs").parameters[0];
-    assert_eq!((shared.name.as_str(), shared.value.as_ref().map(|value| value.as_str())), ("shared", Some("v")));
+    assert_eq!(
+        (shared.name.as_str(), shared.value.as_ref().map(crate::spec::AnyString::as_str)),
+        ("shared", Some("v"))
+    );
 }
 
 #[test]

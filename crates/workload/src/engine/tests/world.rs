@@ -65,6 +65,7 @@ impl Sources for World {
 }
 
 impl World {
+    #[expect(clippy::needless_pass_by_value, reason = "it reads better where it is called")]
     pub(super) fn new(spec: Value, script: Vec<(&str, End)>) -> Self {
         let workflow = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
@@ -182,12 +183,12 @@ impl World {
             .map(|node| {
                 let mut line = format!("{} {:?} {}", node.name, node.kind, node.phase.word());
                 if !node.message.is_empty() {
-                    line += &format!(" ({})", node.message);
+                    line.extend([format!(" ({})", node.message)]);
                 }
                 let mut children: Vec<String> = node.children.iter().map(name).collect();
                 children.sort();
                 if !children.is_empty() {
-                    line += &format!(" -> {}", children.join(", "));
+                    line.extend([format!(" -> {}", children.join(", "))]);
                 }
                 line
             })

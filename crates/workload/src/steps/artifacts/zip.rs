@@ -121,7 +121,7 @@ impl Writer {
         for entry in &entries {
             self.numbers(&[CENTRAL])?;
             // Made on Unix, whose permissions it has.
-            self.shorts(&[(3 << 8) | 20, 20, UTF8, entry.method, 0, DATE])?;
+            self.shorts(&[0x0314, 20, UTF8, entry.method, 0, DATE])?;
             self.numbers(&[entry.crc, entry.packed, entry.size])?;
             self.shorts(&[length(&entry.name)?, 0, 0, 0, 0])?;
             self.numbers(&[entry.mode << 16, entry.offset])?;

@@ -133,7 +133,7 @@ pub(super) fn environment(
             push(one, "env", json!({"name": "ARGO_NODE_ID", "value": request.node_id}));
             push(one, "env", json!({"name": "ARGO_INCLUDE_SCRIPT_OUTPUT", "value": request.wants_result.to_string()}));
             push(one, "env", json!({"name": "ARGO_DEADLINE", "value": deadline}));
-            if data.get(ARGUMENTS).is_none() && large(one) {
+            if !data.contains_key(ARGUMENTS) && large(one) {
                 let arguments = one["args"].take();
                 data.insert(ARGUMENTS.to_owned(), arguments.to_string());
                 push(one, "env", json!({"name": ARGUMENTS, "value": format!("{CONFIG}/{ARGUMENTS}")}));

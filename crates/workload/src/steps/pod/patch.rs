@@ -60,11 +60,9 @@ fn object(mut fields: Map<String, Value>, changes: &Map<String, Value>) -> Resul
         if name == "$retainKeys" {
             let kept: Vec<&str> = change.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             fields.retain(|field, _| kept.contains(&field.as_str()));
-        } else if name.starts_with('$') {
-            continue;
-        } else if change.is_null() {
+        } else if change.is_null() && !name.starts_with('$') {
             fields.remove(name);
-        } else {
+        } else if !name.starts_with('$') {
             let before = fields.remove(name).unwrap_or(Value::Null);
             fields.insert(name.clone(), merge(before, change, name)?);
         }

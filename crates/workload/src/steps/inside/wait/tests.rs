@@ -36,6 +36,7 @@ impl Step {
         Places::new(&self.layout.run)
     }
 
+    #[expect(clippy::unused_self, reason = "it is written inside of it")]
     fn write(&self, path: &Path, content: &[u8]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
@@ -107,9 +108,9 @@ async fn artifacts_are_kept_and_brought_to_the_next_step() {
     let told = Told { template: Some(next.to_string()), ..Told::default() };
     super::super::init::init(&told, &step.layout, |path| fs::write(path, "program")).await.unwrap();
     assert_eq!(fs::read_to_string(step.layout.inputs.join("in")).unwrap(), "hello");
-    let mode =
+    let bits =
         std::os::unix::fs::PermissionsExt::mode(&fs::metadata(step.layout.inputs.join("raw")).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o755);
+    assert_eq!(bits & 0o777, 0o755);
 
     let required = json!({"inputs": {"artifacts": [{"name": "x", "path": "/x"}]}});
     let told = Told { template: Some(required.to_string()), ..Told::default() };
