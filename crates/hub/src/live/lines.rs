@@ -63,8 +63,11 @@ impl Lines {
 
     /// The stream begins again, at some line from before or after the last one.
     pub(super) fn again(&mut self) {
-        if self.passed > 0 {
-            self.torn = Some((self.time, self.passed));
+        // What was skipped of a line that is torn again was passed on, too.
+        if let Rest::Passed { already } = self.rest
+            && self.passed + already > 0
+        {
+            self.torn = Some((self.time, self.passed + already));
         }
         self.behind = self.last.or(self.behind);
         self.again = 0;
