@@ -177,10 +177,10 @@ impl Reading {
                     self.deadline = Some(Instant::now() + RESUME_TIMEOUT);
                     Bytes::new()
                 }
-                Some(Piece::Failed(reason)) => return self.fail(Broken::Agent(reason)),
-                Some(Piece::Broken) => return self.fail(Broken::Agent("the agent's stream ended".to_owned())),
-                None if self.follow => return self.fail(Broken::Gone),
-                None => return self.fail(Broken::Late),
+                Some(Piece::Failed(reason)) => return Some(self.fail(Broken::Agent(reason))),
+                Some(Piece::Broken) => return Some(self.fail(Broken::Agent("the agent's stream ended".to_owned()))),
+                None if self.follow => return Some(self.fail(Broken::Gone)),
+                None => return Some(self.fail(Broken::Late)),
             };
             if !new.is_empty() {
                 return Some(Ok(new));
@@ -197,10 +197,9 @@ impl Reading {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "it is what a stream yields")]
-    fn fail(&mut self, broken: Broken) -> Option<Result<Bytes, Broken>> {
+    fn fail(&mut self, broken: Broken) -> Result<Bytes, Broken> {
         self.has_ended = true;
-        Some(Err(broken))
+        Err(broken)
     }
 }
 

@@ -42,10 +42,9 @@ async fn cluster(request: Request<kube::client::Body>) -> Result<Response<Full<B
         ("GET", "/api/v1/namespaces/shop/pods/web/log") => {
             let query = request.uri().query().unwrap_or_default();
             assert!(query.contains("timestamps=true"), "{query}");
-            let log: String = (0..3000)
-                .map(|line| format!("2026-01-01T00:00:00.{line:09}Z line {line}\n"))
-                .collect::<Vec<_>>()
-                .concat();
+            let lines: Vec<String> =
+                (0..3000).map(|line| format!("2026-01-01T00:00:00.{line:09}Z line {line}\n")).collect();
+            let log = lines.concat();
             return Ok(Response::new(Full::new(Bytes::from(log))));
         }
         ("POST" | "PATCH" | "DELETE", _) => {
@@ -175,7 +174,7 @@ async fn what_argo_cd_manages_can_be_seen_and_changed_and_nothing_else() {
 async fn a_log_comes_whole_without_its_times() {
     let both = Both::start().await;
     let (status, log) = both.send("GET", "/api/v1/namespaces/shop/pods/web/log", "").await;
-    let expected: String = (0..3000).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat();
+    let expected = (0..3000).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat();
     assert_eq!((status, log.len()), (200, expected.len()));
     assert_eq!(log, expected);
     let (_, with) = both.send("GET", "/api/v1/namespaces/shop/pods/web/log?timestamps=true", "").await;
