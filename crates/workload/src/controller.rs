@@ -66,10 +66,16 @@ pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks
     });
     watches::start(&shared, tasks);
     let alarm = Arc::clone(&shared);
-    tasks.spawn_essential("alarm", async move { alarm.queue.ring().await });
+    let stop = tasks.token();
+    tasks.spawn_essential("alarm", async move {
+        stop.run_until_cancelled(alarm.queue.ring()).await;
+    });
     for _ in 0..WORKERS {
-        let shared = Arc::clone(&shared);
-        tasks.spawn_essential("worker", async move { work::run(&shared).await });
+        let (shared, stop) = (Arc::clone(&shared), tasks.token());
+        // What a look was doing when it is cut off is found by the next, here or elsewhere.
+        tasks.spawn_essential("worker", async move {
+            stop.run_until_cancelled(work::run(&shared)).await;
+        });
     }
 }
 

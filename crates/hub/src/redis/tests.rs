@@ -17,6 +17,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use futures::FutureExt as _;
+
 use super::*;
 
 const KEY: &str = "app|resources-tree|one_shop|1.8.3.gz";
@@ -43,22 +45,30 @@ impl Bed {
         let (got, commands) = mpsc::channel(64);
         let redis = network.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let upstream = server(redis.local_addr().port());
-        let group = tasks.clone();
-        tasks.spawn("redis", async move {
-            while let Ok((mut stream, _)) = redis.accept().await {
-                let got = got.clone();
-                group.spawn("client", async move {
-                    let (mut asked, mut buffer) = (Commands::new(|_| true), [0; 4096]);
-                    while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-                        asked.push(&buffer[..read]);
-                        while let Ok(Some(Piece::Whole(words, _))) = asked.next_piece() {
-                            got.send(words).await.unwrap();
-                            stream.write_all(b"+OK\r\n").await.unwrap();
-                        }
-                    }
-                });
-            }
-        });
+        let (group, stop) = (tasks.clone(), tasks.token());
+        tasks.spawn(
+            "redis",
+            stop.run_until_cancelled_owned(async move {
+                while let Ok((mut stream, _)) = redis.accept().await {
+                    let (got, stop) = (got.clone(), group.token());
+                    group.spawn(
+                        "client",
+                        stop.run_until_cancelled_owned(async move {
+                            let (mut asked, mut buffer) = (Commands::new(|_| true), [0; 4096]);
+                            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                                asked.push(&buffer[..read]);
+                                while let Ok(Some(Piece::Whole(words, _))) = asked.next_piece() {
+                                    got.send(words).await.unwrap();
+                                    stream.write_all(b"+OK\r\n").await.unwrap();
+                                }
+                            }
+                        })
+                        .map(drop),
+                    );
+                }
+            })
+            .map(drop),
+        );
         let side = HubSide {
             namespace: "argocd".into(),
             placement: Placement::Namespace,

@@ -157,11 +157,12 @@ async fn variables_of_argocd_agent_bring_its_defaults_along() {
         ("ARGOCD_PRINCIPAL_NAMESPACE", "argocd"),
         ("ARGOCD_PRINCIPAL_ALLOWED_NAMESPACES", "*"),
         ("ARGOCD_PRINCIPAL_AUTH", "mtls:CN=([^,]+)"),
-        ("ARGOCD_PRINCIPAL_REDIS_SERVER_ADDRESS", "redis:6379"),
+        ("ARGOCD_PRINCIPAL_DISABLE_REDIS_PROXY", "true"),
+        ("ARGOCD_PRINCIPAL_OTLP_ADDRESS", "otlp:4317"),
     ];
     let mut hub = Role::start(&place, &hub_variables, "principal --kubecontext hub");
     let warned = hub.wait_for("options of argocd-agent that are accepted and of no effect here");
-    assert!(warned["options"].as_str().unwrap().contains("ARGOCD_PRINCIPAL_REDIS_SERVER_ADDRESS"));
+    assert!(warned["options"].as_str().unwrap().contains("ARGOCD_PRINCIPAL_OTLP_ADDRESS"));
     hub.wait_for("agents can call");
     assert_eq!(status(health.parse().unwrap(), "/healthz"), "HTTP/1.1 200 OK");
     let (metrics, health) = (free_port().to_string(), free_port().to_string());

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -56,31 +56,36 @@ fn follow<K>(
     let config = labels.map_or_else(watcher::Config::default, |labels| watcher::Config::default().labels(labels));
     let mut words = watcher(api, config).default_backoff().boxed();
     let shared = Arc::clone(shared);
-    tasks.spawn_essential(name, async move {
-        let mut listing = Vec::new();
-        while let Some(word) = words.next().await {
-            match word {
-                Ok(watcher::Event::Init) => listing.clear(),
-                Ok(watcher::Event::InitApply(object)) => {
-                    listing.push(object.clone());
-                    observe(&shared, Word::There(object));
-                }
-                Ok(watcher::Event::InitDone) => {
-                    observe(&shared, Word::Listed(std::mem::take(&mut listing)));
-                    listed(&shared, name);
-                }
-                Ok(watcher::Event::Apply(object)) => observe(&shared, Word::There(object)),
-                Ok(watcher::Event::Delete(object)) => observe(&shared, Word::Gone(object)),
-                Err(error) => {
-                    tracing::warn!(%error, watch = name, "a watch failed, trying again");
-                    if is_absent(&error) {
-                        // A cluster without this kind has none of them.
+    let stop = tasks.token();
+    tasks.spawn_essential(
+        name,
+        stop.run_until_cancelled_owned(async move {
+            let mut listing = Vec::new();
+            while let Some(word) = words.next().await {
+                match word {
+                    Ok(watcher::Event::Init) => listing.clear(),
+                    Ok(watcher::Event::InitApply(object)) => {
+                        listing.push(object.clone());
+                        observe(&shared, Word::There(object));
+                    }
+                    Ok(watcher::Event::InitDone) => {
+                        observe(&shared, Word::Listed(std::mem::take(&mut listing)));
                         listed(&shared, name);
+                    }
+                    Ok(watcher::Event::Apply(object)) => observe(&shared, Word::There(object)),
+                    Ok(watcher::Event::Delete(object)) => observe(&shared, Word::Gone(object)),
+                    Err(error) => {
+                        tracing::warn!(%error, watch = name, "a watch failed, trying again");
+                        if is_absent(&error) {
+                            // A cluster without this kind has none of them.
+                            listed(&shared, name);
+                        }
                     }
                 }
             }
-        }
-    });
+        })
+        .map(drop),
+    );
 }
 
 fn is_absent(error: &watcher::Error) -> bool {

@@ -131,10 +131,10 @@ fn commands_of_images_come_from_settings() {
 #[test]
 fn volumes_are_found_and_seen_by_wait() {
     let mount =
-        json!([{"name": "work", "mountPath": "/work"}, {"name": "claim", "mountPath": "/claim", "readOnly": true}]);
+        json!([{"name": "work", "mountPath": "/data"}, {"name": "claim", "mountPath": "/claim", "readOnly": true}]);
     let template = json!({"name": "t", "container": {"image": "i", "command": ["c"], "volumeMounts": mount},
         "inputs": {"artifacts": [
-            {"name": "in", "path": "/in", "raw": {"data": "x"}}, {"name": "on", "path": "/work/x", "raw": {"data": "x"}},
+            {"name": "in", "path": "/in", "raw": {"data": "x"}}, {"name": "on", "path": "/data/x", "raw": {"data": "x"}},
             {"name": "none", "path": "/none", "optional": true}]}});
     let mut one = case(template);
     assert_eq!(one.refusal(), "volume 'work' not found in workflow spec");
@@ -144,13 +144,13 @@ fn volumes_are_found_and_seen_by_wait() {
     let volumes: Vec<&str> = list(&pod["spec"]["volumes"]).iter().map(|one| text(one, "name")).collect();
     assert_eq!(volumes, ["var-run-argo", "tmp-dir-argo", "work", "claim", "input-artifacts"]);
     let wait = mounts(named(&pod, "containers", "wait"));
-    assert_eq!((wait["/mainctrfs/work"].as_str(), wait["/mainctrfs/claim"].as_str()), ("work", "claim"));
+    assert_eq!((wait["/mainctrfs/data"].as_str(), wait["/mainctrfs/claim"].as_str()), ("work", "claim"));
     let main = mounts(named(&pod, "containers", "main"));
     assert_eq!(main["/in"], "input-artifacts");
-    assert!(!main.contains_key("/work/x") && !main.contains_key("/none"));
+    assert!(!main.contains_key("/data/x") && !main.contains_key("/none"));
     let init = mounts(named(&pod, "initContainers", "init"));
     assert_eq!(
-        (init["/argo/inputs/artifacts"].as_str(), init["/mainctrfs/work"].as_str()),
+        (init["/argo/inputs/artifacts"].as_str(), init["/mainctrfs/data"].as_str()),
         ("input-artifacts", "work")
     );
 }

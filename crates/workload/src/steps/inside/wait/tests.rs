@@ -56,10 +56,10 @@ async fn results_and_parameters_are_read() {
     step.write(&places.result(MAIN), b"out\xff\0put");
     step.write(&places.parameter("/tmp/a"), b"one\n\n");
     step.write(&step.layout.main.join("work/b"), b"two");
-    let template = json!({"result": true, "container": {"volumeMounts": [{"name": "w", "mountPath": "/work/"}]},
+    let template = json!({"result": true, "container": {"volumeMounts": [{"name": "w", "mountPath": "/data/"}]},
         "outputs": {"parameters": [
             {"name": "a", "valueFrom": {"path": "/tmp/a"}},
-            {"name": "b", "valueFrom": {"path": "/work/b"}},
+            {"name": "b", "valueFrom": {"path": "/data/b"}},
             {"name": "c", "valueFrom": {"path": "/none", "default": "three"}},
             {"name": "d", "value": "kept"}]}});
     let (outputs, failures) = step.outputs(&template).await;
@@ -130,8 +130,8 @@ async fn what_is_missing_or_has_no_place_is_said() {
     assert!(outputs["artifacts"].is_null());
     assert!(failures[0].contains("no such file or directory"), "{failures:?}");
     step.write(&step.layout.main.join("work/a"), b"x");
-    let template = json!({"container": {"volumeMounts": [{"name": "w", "mountPath": "/work"}]},
-        "outputs": {"artifacts": [{"name": "a", "path": "/work/a"}]}});
+    let template = json!({"container": {"volumeMounts": [{"name": "w", "mountPath": "/data"}]},
+        "outputs": {"artifacts": [{"name": "a", "path": "/data/a"}]}});
     let (_, failures) = step.outputs(&template).await;
     assert!(failures[0].contains("You need to configure artifact storage"), "{failures:?}");
 }
