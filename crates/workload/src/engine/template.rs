@@ -11,6 +11,10 @@ use crate::steps::names::pod_name;
 /// Attempts that one look makes of one template.
 const ATTEMPTS_MAX: usize = 32;
 
+/// A call gets more stack when less than this is left, and so much of it: templates may call each other a hundred deep.
+const STACK_LOW: usize = 256 << 10;
+const STACK_MORE: usize = 4 << 20;
+
 impl Operation<'_> {
     /// Moves the node of a template on, making it if it is not there.
     pub(super) fn execute_template(&mut self, name: &str, call: &Call<'_>, arguments: &Arguments) -> Result<(), Halt> {
@@ -22,7 +26,7 @@ impl Operation<'_> {
             return Err(Halt::Depth);
         }
         self.depth += 1;
-        let done = self.execute_within(name, call, arguments);
+        let done = stacker::maybe_grow(STACK_LOW, STACK_MORE, || self.execute_within(name, call, arguments));
         self.depth -= 1;
         done
     }

@@ -55,7 +55,7 @@ async fn results_and_parameters_are_read() {
     let places = step.places();
     step.write(&places.result(MAIN), b"out\xff\0put");
     step.write(&places.parameter("/tmp/a"), b"one\n\n");
-    step.write(&step.layout.main.join("work/b"), b"two");
+    step.write(&step.layout.main.join("data/b"), b"two");
     let template = json!({"result": true, "container": {"volumeMounts": [{"name": "w", "mountPath": "/data/"}]},
         "outputs": {"parameters": [
             {"name": "a", "valueFrom": {"path": "/tmp/a"}},
@@ -129,7 +129,7 @@ async fn what_is_missing_or_has_no_place_is_said() {
     let (outputs, failures) = step.outputs(&template).await;
     assert!(outputs["artifacts"].is_null());
     assert!(failures[0].contains("no such file or directory"), "{failures:?}");
-    step.write(&step.layout.main.join("work/a"), b"x");
+    step.write(&step.layout.main.join("data/a"), b"x");
     let template = json!({"container": {"volumeMounts": [{"name": "w", "mountPath": "/data"}]},
         "outputs": {"artifacts": [{"name": "a", "path": "/data/a"}]}});
     let (_, failures) = step.outputs(&template).await;
