@@ -1,0 +1,168 @@
+//! Workflows and workloads on `thane up`, by its own commands: steps in pods, gates, and a hub that is killed in between.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use thane_testkit::fleet::Programs;
+use thane_testkit::peer::{Absence, PeerHome, Thane};
+
+/// The longest anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Bed {
+    program: PathBuf,
+    thane: Thane,
+    _folder: TempDir,
+}
+
+/// Settings with ports that stay the same when it starts again: what runs in a pod knows its API by one of them.
+fn settings() -> String {
+    let ports: Vec<TcpListener> = (0..5).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let address = |at: usize| ports[at].local_addr().unwrap().to_string();
+    let up = json!({"apiAddress": address(0), "hubAddress": address(1), "proxyAddress": address(2), "gatewayAddress": address(3)});
+    json!({"up": up, "admin": {"address": address(4)}}).to_string()
+}
+
+impl Bed {
+    /// `None` after saying loudly what is missing.
+    async fn start() -> Option<Self> {
+        let home = PeerHome::locate();
+        let program = Programs::locate(&home).thane().map_err(Absence::tell).ok()?.to_owned();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("thane.yaml");
+        std::fs::write(&file, settings()).unwrap();
+        let started = Thane::start(&program, &["--config", file.to_str().unwrap(), "--clusters", "0"]).await;
+        let thane = started.unwrap_or_else(|error| panic!("{error:#}"));
+        if thane.published("gateway").is_err() {
+            Absence::Skip("this machine runs no pods: that takes root".to_owned()).tell();
+            return None;
+        }
+        Some(Self { program, thane, _folder: folder })
+    }
+
+    fn run(&self, words: &str, input: &str) -> Output {
+        let mut command = Command::new(&self.program);
+        command.args(words.split_whitespace()).arg("--kubeconfig").arg(self.thane.kubeconfig());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    fn says(&self, words: &str, input: &str) -> String {
+        let output = self.run(words, input);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words}: {told}\n{}", self.thane.log());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn object(&self, what: &str) -> Value {
+        serde_json::from_str(&self.says(&format!("get {what} -o json"), "")).unwrap()
+    }
+
+    /// Waits for an object to be so.
+    async fn until(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let object = self.object(what);
+            if is(&object) {
+                return object;
+            }
+            assert!(started.elapsed() < PATIENCE, "{what}: {:#}\n{}", object["status"], self.thane.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn ended(&self, workflow: &str) -> Value {
+        let over = |it: &Value| matches!(it["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
+        self.until(&format!("workflow {workflow}"), over).await
+    }
+}
+
+fn example(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// The node of a step.
+fn node<'a>(workflow: &'a Value, step: &str) -> &'a Value {
+    let mut nodes = workflow["status"]["nodes"].as_object().unwrap().values();
+    nodes.find(|node| node["displayName"] == step).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workflows_run_and_go_on_after_a_kill() {
+    let Some(mut bed) = Bed::start().await else { return };
+    bed.says("workflow submit -", &example("diamond.yaml"));
+    let diamond = bed.ended("diamond").await;
+    assert_eq!(diamond["status"]["phase"], "Succeeded", "{:#}", diamond["status"]);
+    assert_eq!(node(&diamond, "b")["outputs"]["result"], "B after A");
+    assert!(bed.says("workflow logs diamond", "").contains("d: D: B after A"));
+    assert!(bed.says("workflow get diamond", "").contains("Succeeded"));
+
+    let step = |name: &str, template: &str| json!([{"name": name, "template": template}]);
+    let slow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "slow"}, "spec": {
+        "entrypoint": "main", "templates": [
+            {"name": "main", "steps": [step("first", "wait"), step("second", "wait"), step("last", "fail")]},
+            {"name": "wait", "container": {"image": "host", "command": ["sh", "-c", "sleep 2; echo done"]}},
+            {"name": "fail", "container": {"image": "host", "command": ["sh", "-c", "exit 3"]}}]}});
+    bed.says("workflow submit -", &slow.to_string());
+    bed.until("workflow slow", |it| it["status"]["phase"] == "Running").await;
+    bed.thane.kill_and_start().await.unwrap();
+    let slow = bed.ended("slow").await;
+    assert_eq!(slow["status"]["phase"], "Failed", "{:#}", slow["status"]);
+    let phases = ["first", "second", "last"].map(|step| node(&slow, step)["phase"].clone());
+    assert_eq!(phases, ["Succeeded", "Succeeded", "Failed"]);
+    let pods = bed.object("pods -l workflows.argoproj.io/workflow=slow");
+    assert_eq!(pods["items"].as_array().unwrap().len(), 3, "no step has run twice");
+
+    let cyclic = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "cyclic"}, "spec": {
+        "entrypoint": "main", "templates": [{"name": "main", "dag": {"tasks": [
+            {"name": "a", "template": "main", "dependencies": ["b"]},
+            {"name": "b", "template": "main", "dependencies": ["a"]}]}}]}});
+    let refused = bed.run("workflow submit -", &cyclic.to_string());
+    if refused.status.success() {
+        let cyclic = bed.ended("cyclic").await;
+        assert!(cyclic["status"]["message"].as_str().unwrap().contains("invalid spec"), "{:#}", cyclic["status"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gates_open_and_stay_closed() {
+    let Some(bed) = Bed::start().await else { return };
+    bed.says("apply -f -", &example("gate.yaml"));
+    bed.until("agentworkload looked", |it| it["status"]["phase"] == "PendingApproval").await;
+    bed.says("workload approve looked --reason seen", "");
+    let done = bed.until("agentworkload looked", |it| it["status"]["phase"] == "Completed").await;
+    let decisions = done["status"]["decisions"].as_array().unwrap();
+    let last = decisions.last().unwrap();
+    assert_eq!((&last["by"], &last["reason"], &last["allow"]), (&json!("admin"), &json!("seen"), &json!(true)));
+    assert_eq!(bed.says("workload logs looked", "").matches("the report of job-1").count(), 1);
+
+    let workload = |name: &str, targets: Value| {
+        json!({"apiVersion": "agentic.clawdlinux.org/v1alpha1", "kind": "AgentWorkload", "metadata": {"name": name},
+            "spec": {"targetUrls": targets, "orchestration": {"workflowTemplateRef": {"name": "look"}}}})
+    };
+    bed.says("workload submit -", &workload("denied", json!(["https://example.org"])).to_string());
+    bed.until("agentworkload denied", |it| it["status"]["phase"] == "PendingApproval").await;
+    bed.says("workload deny denied --reason no", "");
+    let denied = bed.until("agentworkload denied", |it| it["status"]["phase"] == "Failed").await;
+    assert_eq!(denied["status"]["message"], "gate gate was denied: no");
+    let report = bed.object("workflow denied");
+    let nodes = report["status"]["nodes"].as_object().unwrap().values();
+    assert!(nodes.filter(|node| node["displayName"] == "report").all(|node| node["type"] != "Pod"), "{report:#}");
+
+    bed.says("workload submit -", &workload("aimless", json!([])).to_string());
+    let aimless = bed.until("agentworkload aimless", |it| it["status"]["phase"] == "PolicyDenied").await;
+    assert_eq!(aimless["status"]["message"], "only what has targets may start");
+    assert!(!bed.run("get workflow aimless", "").status.success(), "nothing was made");
+
+    bed.says("delete agentworkload looked", "");
+    bed.until("workflows", |it| it["items"].as_array().unwrap().iter().all(|one| one["metadata"]["name"] != "looked"))
+        .await;
+}
