@@ -92,6 +92,11 @@ impl PodDirectory {
         self.path.join("containers").join(container)
     }
 
+    /// Whether a container of it was ever started.
+    pub(crate) fn has_started(&self) -> bool {
+        std::fs::read_dir(self.path.join("containers")).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// The number of the last start of a container.
     pub(crate) fn last_attempt(&self, container: &str) -> Option<u32> {
         let entries = std::fs::read_dir(self.container(container)).ok()?;

@@ -58,6 +58,8 @@ pub(crate) struct Runner {
     released: bool,
     published: Option<PodStatus>,
     renew_at: Option<Timestamp>,
+    /// Whether this process serves what it may reach outside.
+    ways_open: bool,
     /// In the objects its volumes are made from.
     interest: Option<Interest>,
     news: mpsc::Sender<News>,
@@ -94,6 +96,7 @@ impl Runner {
             released: false,
             published: None,
             renew_at: None,
+            ways_open: false,
             interest: None,
             news,
             inbox,

@@ -148,7 +148,7 @@ impl Runner {
         let targets = egress::targets(&self.pod)?;
         let held = self.record.as_ref().is_some_and(|record| Living::find(&record.holder).is_some());
         if held {
-            return Ok(());
+            return if self.ways_open { Ok(()) } else { self.complete(&targets, false).await };
         }
         files::private_directory(&self.directory.path).map_err(|error| failed(&error))?;
         let plan = PodPlan { hostname: hostname(&self.pod), ids: ids::RANGE, host_network: self.pod.host_network() };
@@ -161,19 +161,28 @@ impl Runner {
         let written = self.directory.write(&record);
         self.record = Some(record);
         written.map_err(|error| failed(&error))?;
-        self.write_etc(&targets).map_err(|error| failed(&error))?;
-        self.make_volumes().await?;
+        self.complete(&targets, true).await
+    }
+
+    /// Makes what else a pod has. Our predecessor may have been killed in the middle of it; what a container of the same
+    /// pod was started with is left as it is.
+    async fn complete(&mut self, targets: &[egress::Target], is_new: bool) -> Result<(), String> {
+        if is_new || !self.directory.has_started() {
+            self.write_etc(targets).map_err(|error| failed(&error))?;
+            self.make_volumes().await?;
+        }
         self.open_ways().await.map_err(|error| failed(&error))?;
         self.measure();
         Ok(())
     }
 
-    async fn open_ways(&self) -> io::Result<()> {
+    async fn open_ways(&mut self) -> io::Result<()> {
         let targets = egress::targets(&self.pod).map_err(io::Error::other)?;
-        if self.pod.host_network() {
-            return Ok(());
+        if !self.pod.host_network() {
+            egress::serve(targets, &self.network(), &self.tasks).await?;
         }
-        egress::serve(targets, &self.network(), &self.tasks).await
+        self.ways_open = true;
+        Ok(())
     }
 
     fn write_etc(&self, targets: &[egress::Target]) -> io::Result<()> {

@@ -18,7 +18,7 @@ use crate::bed::{Bed, PATIENCE, holds, on_bed};
 /// Says how large its terminal is, at the beginning and whenever that changes, and ends with 7 after a line.
 const PROGRAM: &str = "import os,signal,sys\n\
 def s(*a):\n\
-\x20z=os.get_terminal_size(0); print(f'{z.lines}x{z.columns}', flush=True)\n\
+\x20z=os.get_terminal_size(0); os.write(1, f'{z.lines}x{z.columns}\\r\\n'.encode())\n\
 signal.signal(signal.SIGWINCH,s); s()\n\
 print('got',input(),os.isatty(1),flush=True); sys.exit(7)";
 

@@ -113,10 +113,14 @@ impl Sessions {
         let key = (session.id.clone(), session.namespace.clone());
         let mut known = self.known.write();
         if let Some(old) = known.get(&key).filter(|old| old.uid == session.uid) {
+            // A pod once given is not taken back; what says so was written before. That may be heard of first.
             if old.version > session.version {
-                return Arc::clone(old);
+                if old.pod.is_some() || session.pod.is_none() || old.phase == Phase::Failed {
+                    return Arc::clone(old);
+                }
+                let Session { pod, work_dir, phase, .. } = session;
+                session = Session { pod, work_dir, phase, ..Session::clone(old) };
             }
-            // A pod once given is not taken back; what says so was written before.
             if session.pod.is_none() && session.phase != Phase::Failed {
                 session.pod.clone_from(&old.pod);
                 session.work_dir.clone_from(&old.work_dir);
