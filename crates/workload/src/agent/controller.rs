@@ -2,7 +2,6 @@
 
 mod gate;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -300,12 +299,6 @@ async fn argo_runs(context: &Context) -> bool {
     })
 }
 
-/// People's answers as they are stored.
-pub fn answers(workload: &AgentWorkload) -> BTreeMap<String, super::Answer> {
-    let text = workload.annotations().get(super::plan::ANSWERS);
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
-
 /// Records a person's answer to a gate, unless the workload has changed since it was read.
 pub async fn answer(
     api: &Api<AgentWorkload>,
@@ -313,7 +306,7 @@ pub async fn answer(
     gate: &str,
     answer: super::Answer,
 ) -> Result<AgentWorkload, kube::Error> {
-    let mut all = answers(workload);
+    let mut all = super::plan::answers(workload);
     all.insert(gate.to_owned(), answer);
     let text = Value::from(json!(all).to_string());
     let meta = json!({"annotations": {super::plan::ANSWERS: text}, "resourceVersion": workload.resource_version()});

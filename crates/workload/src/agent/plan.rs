@@ -3,6 +3,8 @@
 
 mod gate;
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
@@ -31,6 +33,12 @@ pub struct Answer {
     /// Why.
     #[serde(default)]
     pub reason: String,
+}
+
+/// People's answers, by gate. What cannot be read answers nothing, and a gate that nobody answers stays closed.
+pub(super) fn answers(workload: &AgentWorkload) -> BTreeMap<String, Answer> {
+    let text = workload.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANSWERS));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// What is there.

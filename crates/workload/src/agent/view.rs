@@ -1,17 +1,12 @@
 //! A Workflow as far as a workload looks at it, whoever runs it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The most that compressed nodes may come to.
-const NODES_BYTES: u64 = 64 << 20;
+use crate::status::packed;
 
 /// What is read of a Workflow.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -175,13 +170,7 @@ fn nodes(status: &Value) -> Result<BTreeMap<String, Node>, String> {
         return Err("the Workflow's nodes are in a database of Argo's, where they cannot be read from here".to_owned());
     }
     if let Some(compressed) = status.get("compressedNodes").and_then(Value::as_str).filter(|nodes| !nodes.is_empty()) {
-        let bytes = BASE64_STANDARD.decode(compressed).map_err(|error| format!("status.compressedNodes: {error}"))?;
-        let mut json = Vec::new();
-        let read = GzDecoder::new(bytes.as_slice()).take(NODES_BYTES + 1).read_to_end(&mut json);
-        let read = read.map_err(|error| format!("status.compressedNodes: {error}"))?;
-        if read as u64 > NODES_BYTES {
-            return Err(format!("status.compressedNodes has more than {NODES_BYTES} bytes"));
-        }
+        let json = packed::unpack(compressed).map_err(|error| error.to_string())?;
         return serde_json::from_slice(&json).map_err(unreadable);
     }
     match status.get("nodes") {

@@ -35,14 +35,30 @@ pub enum Error {
     TooLarge,
 }
 
+/// Nodes as they are stored when they are many.
+pub fn pack(nodes: &[u8]) -> Result<String, Error> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(nodes)?;
+    Ok(STANDARD.encode(encoder.finish()?))
+}
+
+/// Such nodes as JSON.
+pub fn unpack(stored: &str) -> Result<Vec<u8>, Error> {
+    let bytes = STANDARD.decode(stored)?;
+    let mut text = Vec::new();
+    GzDecoder::new(bytes.as_slice()).take(UNPACKED_MAX).read_to_end(&mut text)?;
+    if text.len() as u64 >= UNPACKED_MAX {
+        return Err(Error::TooLarge);
+    }
+    Ok(text)
+}
+
 /// The status as it is stored: nodes compressed if it is larger than `max`.
 pub fn packed(status: &WorkflowStatus, max: usize) -> Result<WorkflowStatus, Error> {
     let mut stored = status.clone();
     stored.compressed_nodes.clear();
     if serde_json::to_vec(&stored)?.len() > max {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(&serde_json::to_vec(&stored.nodes)?)?;
-        stored.compressed_nodes = STANDARD.encode(encoder.finish()?);
+        stored.compressed_nodes = pack(&serde_json::to_vec(&stored.nodes)?)?;
         stored.nodes = Nodes::default();
     }
     Ok(stored)
@@ -54,13 +70,7 @@ pub fn unpacked(mut stored: WorkflowStatus) -> Result<WorkflowStatus, Error> {
         return Err(Error::Offloaded);
     }
     if !stored.compressed_nodes.is_empty() {
-        let bytes = STANDARD.decode(&stored.compressed_nodes)?;
-        let mut text = Vec::new();
-        GzDecoder::new(bytes.as_slice()).take(UNPACKED_MAX).read_to_end(&mut text)?;
-        if text.len() as u64 >= UNPACKED_MAX {
-            return Err(Error::TooLarge);
-        }
-        stored.nodes = serde_json::from_slice(&text)?;
+        stored.nodes = serde_json::from_slice(&unpack(&stored.compressed_nodes)?)?;
         stored.compressed_nodes.clear();
     }
     Ok(stored)

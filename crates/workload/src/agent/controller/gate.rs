@@ -1,21 +1,14 @@
 //! A gate is opened or closed the way Argo's own tools do it: its node is written.
 
-use std::io::{Read, Write};
-
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use kube::Api;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 use thane_runtime::SharedClock;
 
+use crate::status::packed;
+
 /// How often a write that met another is tried again.
 const TRIES: usize = 10;
-/// The most that compressed nodes may come to.
-const NODES_BYTES: u64 = 64 << 20;
 
 /// Opens or closes a gate that waits; one that no longer does is left alone.
 pub(super) async fn set(
@@ -87,16 +80,11 @@ fn seconds(now: &str) -> String {
 }
 
 fn unpack(packed: &str) -> Option<Value> {
-    let bytes = BASE64_STANDARD.decode(packed).ok()?;
-    let mut json = Vec::new();
-    GzDecoder::new(bytes.as_slice()).take(NODES_BYTES).read_to_end(&mut json).ok()?;
-    serde_json::from_slice(&json).ok()
+    serde_json::from_slice(&packed::unpack(packed).ok()?).ok()
 }
 
 fn pack(nodes: &Value) -> Option<String> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(nodes.to_string().as_bytes()).ok()?;
-    Some(BASE64_STANDARD.encode(encoder.finish().ok()?))
+    packed::pack(nodes.to_string().as_bytes()).ok()
 }
 
 #[cfg(test)]

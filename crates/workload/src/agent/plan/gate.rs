@@ -1,13 +1,11 @@
 //! Gates: nodes that wait until a policy and, where that is not sure enough, a person let the steps behind them go on.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::kind::{Phase, Recorded, Stage};
 use super::super::view::{Node, WorkflowView};
-use super::{ANSWERS, Answer, Ask, Effect, Planned, Seen, input};
+use super::{Answer, Ask, Effect, Planned, Seen, answers, input};
 
 /// Who decided, where it was a policy.
 const POLICY: &str = "policy";
@@ -18,7 +16,7 @@ const WAIT: i64 = 1800;
 
 /// Decides what can be decided, asks what must be asked, and says who is waited for.
 pub(super) fn decide(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
-    let answers = answers(seen);
+    let answers = answers(seen.workload);
     for gate in view.gates() {
         let of_gate = |it: &&Recorded| it.stage == Stage::Gate && it.gate.as_deref() == Some(gate.id.as_str());
         let recorded: Vec<&Recorded> = planned.status.decisions.iter().filter(of_gate).collect();
@@ -80,10 +78,7 @@ pub(super) fn expired(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planne
     for gate in
         view.nodes.values().filter(|node| node.kind == "Suspend" && node.phase != "Skipped" && node.phase != "Omitted")
     {
-        let ruled = planned.status.decisions.iter().any(|it| {
-            let closes = it.by != POLICY || !it.allow || sure(it);
-            it.gate.as_deref() == Some(gate.id.as_str()) && closes
-        });
+        let ruled = planned.status.decisions.iter().any(|it| closing(it).is_some_and(|(ruled, _)| ruled == gate.id));
         let opened = gate.parameter("decision").as_deref() == Some("approve");
         if !ruled && !opened && gate.parameter("decision").is_some() {
             planned.status.decisions.push(Recorded {
@@ -121,10 +116,4 @@ fn told(ruling: &Recorded) -> String {
 fn deadline(seen: &Seen<'_>, gate: &Node) -> Timestamp {
     let wait = seen.workload.spec.timeouts.as_ref().and_then(|timeouts| timeouts.suspend_gate).unwrap_or(WAIT);
     gate.started_at.unwrap_or(seen.now) + SignedDuration::from_secs(wait)
-}
-
-fn answers(seen: &Seen<'_>) -> BTreeMap<String, Answer> {
-    let text = seen.workload.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANSWERS));
-    // What cannot be read answers nothing, and a gate that nobody answers stays closed.
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
