@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::config::Row;
+use crate::config::units::Span;
 use crate::metrics::Registry;
 use crate::net::{BoxIo, Listener};
 use crate::readiness::Readiness;
@@ -42,11 +43,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct AdminConfig {
     /// Where health and metrics are served.
     pub address: SocketAddr,
+    /// How long after SIGTERM callers are still served: until those who send them know that it goes.
+    pub linger: Span,
 }
 
 impl Default for AdminConfig {
     fn default() -> Self {
-        Self { address: SocketAddr::from(([127, 0, 0, 1], 8000)) }
+        Self { address: SocketAddr::from(([127, 0, 0, 1], 8000)), linger: Span::default() }
     }
 }
 

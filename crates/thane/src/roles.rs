@@ -21,7 +21,7 @@ use thane_runtime::config::Loaded;
 use thane_runtime::metrics::{self, Registry};
 use thane_runtime::net::{BindError, Listener, SharedNetwork, Tcp};
 use thane_runtime::readiness::Readiness;
-use thane_runtime::shutdown::Signals;
+use thane_runtime::shutdown::{Reason, Signals};
 use thane_runtime::tasks::Supervisor;
 use thane_runtime::telemetry::{self, LogLevels};
 use thane_runtime::{SharedClock, SystemClock, Tasks};
@@ -109,8 +109,16 @@ impl Ground {
     }
 }
 
+/// How a role ends after SIGTERM.
+struct Ending {
+    /// Callers are still served for so long: a Service sends them here until all nodes know that it should not.
+    linger: Duration,
+    /// What is under way then has so long to end.
+    grace: Duration,
+}
+
 /// Runs a role until a signal or until a part it needs fails, then stops it in order.
-async fn run(grace: Duration, start: impl AsyncFnOnce(Tasks) -> Result<(), Failure>) -> Result<(), Failure> {
+async fn run(ending: Ending, start: impl AsyncFnOnce(Tasks) -> Result<(), Failure>) -> Result<(), Failure> {
     // Before anything starts: a signal during the start stops in order, too.
     let mut signals =
         Signals::listen().map_err(|error| Failure::new(code::BUG, format!("wait for signals: {error}")))?;
@@ -123,11 +131,11 @@ async fn run(grace: Duration, start: impl AsyncFnOnce(Tasks) -> Result<(), Failu
         }
     };
     let outcome = match &started {
-        Ok(true) => ended(&mut supervisor, &mut signals).await,
+        Ok(true) => ended(&mut supervisor, &mut signals, ending.linger).await,
         _ => Ok(()),
     };
     let stopped = tokio::select! {
-        late = tasks.shutdown(grace) => {
+        late = tasks.shutdown(ending.grace) => {
             if !late.is_empty() {
                 tracing::warn!(tasks = ?late, "some tasks did not end in time");
             }
@@ -142,12 +150,16 @@ async fn run(grace: Duration, start: impl AsyncFnOnce(Tasks) -> Result<(), Failu
 }
 
 /// Waits for a signal, or for the failure of a part the process needs.
-async fn ended(supervisor: &mut Supervisor, signals: &mut Signals) -> Result<(), Failure> {
+async fn ended(supervisor: &mut Supervisor, signals: &mut Signals, linger: Duration) -> Result<(), Failure> {
+    let reason = tokio::select! {
+        reason = signals.requested() => reason,
+        Some(failure) = supervisor.essential_failed() => return Err(failure.into()),
+    };
+    let linger = if reason == Reason::Terminate { linger } else { Duration::ZERO };
+    tracing::info!(?reason, ?linger, "stopping");
     tokio::select! {
-        reason = signals.requested() => {
-            tracing::info!(?reason, "stopping");
-            Ok(())
-        }
+        () = tokio::time::sleep(linger) => Ok(()),
+        _ = signals.requested() => Ok(()),
         Some(failure) = supervisor.essential_failed() => Err(failure.into()),
     }
 }

@@ -22,7 +22,7 @@ use thane_sync::mapping::{AgentSide, Mode};
 use tokio::sync::watch;
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
-use super::{Ground, namespace, patterns, word};
+use super::{Ending, Ground, namespace, patterns, word};
 use crate::failure::Failure;
 use crate::kubernetes::connection::RoleConnection;
 use crate::settings::Settings;
@@ -35,8 +35,8 @@ pub(crate) async fn run(
     levels: LogLevels,
     connection: RoleConnection,
 ) -> Result<(), Failure> {
-    let grace = settings.value.agent.grace.0;
-    super::run(grace, async |tasks| start(&settings, levels, &connection, tasks).await).await
+    let ending = Ending { linger: settings.value.admin.linger.0, grace: settings.value.agent.grace.0 };
+    super::run(ending, async |tasks| start(&settings, levels, &connection, tasks).await).await
 }
 
 async fn start(

@@ -13,7 +13,7 @@ use thane_sandbox::gateway::{self, Access, Keys, Options, Parts};
 use thane_sandbox::pods::{Kubernetes, Shape};
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
-use super::{Ground, bind, namespace};
+use super::{Ending, Ground, bind, namespace};
 use crate::failure::Failure;
 use crate::kubernetes::connection::RoleConnection;
 use crate::settings::Settings;
@@ -25,8 +25,8 @@ pub(crate) async fn run(
     levels: LogLevels,
     connection: RoleConnection,
 ) -> Result<(), Failure> {
-    let grace = settings.value.gateway.grace.0;
-    super::run(grace, async |tasks| start(&settings, levels, &connection, tasks).await).await
+    let ending = Ending { linger: settings.value.admin.linger.0, grace: settings.value.gateway.grace.0 };
+    super::run(ending, async |tasks| start(&settings, levels, &connection, tasks).await).await
 }
 
 async fn start(

@@ -23,7 +23,7 @@ use thane_sync::mapping::HubSide;
 use thane_sync::resync::{DIGEST, PONG};
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
-use super::{Ground, bind, listen_address, namespace, patterns, word};
+use super::{Ending, Ground, bind, listen_address, namespace, patterns, word};
 use crate::failure::Failure;
 use crate::kubernetes::connection::RoleConnection;
 use crate::settings::Settings;
@@ -38,8 +38,8 @@ pub(crate) async fn run(
     levels: LogLevels,
     connection: RoleConnection,
 ) -> Result<(), Failure> {
-    let grace = settings.value.hub.grace.0;
-    super::run(grace, async |tasks| start(&settings, levels, &connection, tasks).await).await
+    let ending = Ending { linger: settings.value.admin.linger.0, grace: settings.value.hub.grace.0 };
+    super::run(ending, async |tasks| start(&settings, levels, &connection, tasks).await).await
 }
 
 async fn start(

@@ -17,7 +17,7 @@ use thane_sandbox::pods::{Kubernetes, Shape};
 use thane_workload::agent::{self, Services};
 use thane_workload::controller;
 
-use super::{Ground, bind, namespace};
+use super::{Ending, Ground, bind, namespace};
 use crate::commands::operator::Operator;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -38,7 +38,8 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs the operator until a signal, or until a part it needs fails.
 pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels, said: &Operator) -> Result<(), Failure> {
-    super::run(GRACE, async |tasks| start(&settings, levels, said, tasks).await).await
+    let ending = Ending { linger: settings.value.admin.linger.0, grace: GRACE };
+    super::run(ending, async |tasks| start(&settings, levels, said, tasks).await).await
 }
 
 async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, tasks: Tasks) -> Result<(), Failure> {

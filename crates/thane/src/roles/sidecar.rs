@@ -13,7 +13,7 @@ use thane_runtime::telemetry::LogLevels;
 use thane_runtime::tls::{ClientAuth, ServerFiles, ServerOptions, ServerTls};
 use thane_sandbox::sidecar::{self, Metrics, OneRoom, Served};
 
-use super::{Ground, bind};
+use super::{Ending, Ground, bind};
 use crate::commands::sidecar::Sidecar;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -24,7 +24,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Runs the sidecar until a signal, or until it fails.
 pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels, said: &Sidecar) -> Result<(), Failure> {
-    super::run(GRACE, async |tasks| start(&settings, levels, said, tasks).await).await
+    let ending = Ending { linger: settings.value.admin.linger.0, grace: GRACE };
+    super::run(ending, async |tasks| start(&settings, levels, said, tasks).await).await
 }
 
 async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Sidecar, tasks: Tasks) -> Result<(), Failure> {
