@@ -188,6 +188,8 @@ pub struct CheckDefinition {
     pub tcp: String,
     /// Whether TLS is spoken there.
     pub tcp_use_tls: bool,
+    /// The address that a packet is sent to.
+    pub udp: String,
     /// The gRPC health service asked.
     pub grpc: String,
     /// Whether over TLS.
