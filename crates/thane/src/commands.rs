@@ -1,6 +1,6 @@
 //! The commands, one file each.
 
-mod agent;
+pub(crate) mod agent;
 mod agents;
 mod apply;
 mod completions;
