@@ -164,3 +164,104 @@ async fn gates_open_and_stay_closed() {
     bed.until("workflows", |it| it["items"].as_array().unwrap().iter().all(|one| one["metadata"]["name"] != "looked"))
         .await;
 }
+
+/// A Workflow whose steps run in sandboxes of a pool, one after another.
+fn warm(name: &str, steps: &[Value]) -> String {
+    let groups: Vec<Value> = steps
+        .iter()
+        .map(|step| json!([{"name": step["name"], "template": step["name"], "arguments": step["arguments"]}]))
+        .collect();
+    let mut templates = vec![json!({"name": "main", "steps": groups})];
+    templates.extend(steps.iter().map(|step| {
+        let mut template = step.clone();
+        template.as_object_mut().unwrap().remove("arguments");
+        template
+    }));
+    json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+        "metadata": {"name": name, "annotations": {"thane.dev/pool": "warm"}},
+        "spec": {"entrypoint": "main", "templates": templates}})
+    .to_string()
+}
+
+fn shell(script: &str) -> Value {
+    json!({"image": "host", "command": ["sh", "-c", script]})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_run_in_warm_sandboxes() {
+    let Some(mut bed) = Bed::start().await else { return };
+    let pool = json!({"apiVersion": "arl.infra.io/v1alpha1", "kind": "WarmPool", "metadata": {"name": "warm"},
+        "spec": {"replicas": 4, "template": {"spec": {"containers": [{"name": "main", "image": "host"}]}}}});
+    bed.says("apply -f -", &pool.to_string());
+    bed.until("warmpool warm", |it| it["status"]["readyReplicas"] == 4).await;
+
+    let mut diamond: Value = serde_json::from_str(&warm("diamond", &[])).unwrap();
+    let task = |name: &str, after: &[&str]| json!({"name": name, "template": "step", "dependencies": after});
+    diamond["spec"]["templates"] = json!([
+        {"name": "main", "dag": {"tasks": [task("a", &[]), task("b", &["a"]), task("c", &["a"]), task("d", &["b", "c"])]}},
+        {"name": "step", "container": shell("true")}]);
+    bed.says("workflow submit -", &diamond.to_string());
+    let diamond = bed.ended("diamond").await;
+    assert_eq!(diamond["status"]["phase"], "Succeeded", "{:#}", diamond["status"]);
+    assert_eq!(bed.object("pods -l workflows.argoproj.io/workflow=diamond")["items"], json!([]), "none had a pod");
+
+    let from = json!({"artifacts": [{"name": "made", "from": "{{steps.make.outputs.artifacts.made}}"}]});
+    let given = json!({"parameters": [{"name": "said", "value": "{{steps.make.outputs.parameters.said}} {{steps.make.outputs.result}}"}]});
+    let steps = [
+        json!({"name": "make", "script": {"image": "host", "command": ["sh"],
+                "source": "mkdir -p /tmp/made/below; echo one > /tmp/made/below/file; echo two > /tmp/said; echo three"},
+            "outputs": {"artifacts": [{"name": "made", "path": "/tmp/made"}],
+                "parameters": [{"name": "said", "valueFrom": {"path": "/tmp/said"}}]}}),
+        json!({"name": "take", "arguments": from, "container": shell("cat /in/below/file"),
+            "inputs": {"artifacts": [{"name": "made", "path": "/in"}]}, "outputs": {"parameters": [{"name": "n", "valueFrom": {"path": "/in/below/file"}}]}}),
+        json!({"name": "pod", "arguments": from, "container": shell("cat /in/below/file"), "sidecars": [{"name": "beside", "image": "host", "command": ["sleep", "60"]}],
+            "inputs": {"artifacts": [{"name": "made", "path": "/in"}]}, "outputs": {"parameters": [{"name": "n", "valueFrom": {"path": "/in/below/file"}}]}}),
+        json!({"name": "last", "arguments": given, "container": shell("test \"{{inputs.parameters.said}}\" = 'two three' || exit 7"),
+            "inputs": {"parameters": [{"name": "said"}]}}),
+    ];
+    bed.says("workflow submit -", &warm("passing", &steps));
+    let passing = bed.ended("passing").await;
+    assert_eq!(passing["status"]["phase"], "Succeeded", "{:#}\n{}", passing["status"], bed.thane.log());
+    for step in ["take", "pod"] {
+        assert_eq!(node(&passing, step)["outputs"]["parameters"][0]["value"], "one", "{step}");
+    }
+    assert_eq!(node(&passing, "pod")["message"], "runs as a pod: it has sidecars");
+    assert_eq!(bed.object("pods -l workflows.argoproj.io/workflow=passing")["items"].as_array().unwrap().len(), 1);
+
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    let steps = [
+        json!({"name": "first", "container": shell("date +%s%N > /tmp/at"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
+        json!({"name": "second", "container": shell("date +%s%N > /tmp/at; sleep 4"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
+        json!({"name": "third", "container": shell("exit 3")}),
+    ];
+    bed.says("workflow submit -", &warm("killed", &steps));
+    let is_second = |it: &Value| {
+        it["status"]["nodes"].as_object().is_some_and(|nodes| {
+            nodes.values().any(|node| node["displayName"] == "second" && node["phase"] == "Running")
+        })
+    };
+    let before = bed.until("workflow killed", is_second).await;
+    let killed = now();
+    bed.thane.kill_and_start().await.unwrap();
+    let after = bed.ended("killed").await;
+    assert_eq!(after["status"]["phase"], "Failed", "{:#}\n{}", after["status"], bed.thane.log());
+    let phases = ["first", "second", "third"].map(|step| node(&after, step)["phase"].clone());
+    assert_eq!(phases, ["Succeeded", "Succeeded", "Failed"]);
+    let at = |it: &Value, step: &str| {
+        node(it, step)["outputs"]["parameters"][0]["value"].as_str().unwrap().parse::<u128>().unwrap()
+    };
+    assert_eq!(at(&before, "first"), at(&after, "first"), "what was recorded stays");
+    assert!(at(&after, "second") < killed, "what ran was followed to its end and not run again");
+
+    bed.says("workflow submit -", &warm("stopped", &[json!({"name": "long", "container": shell("sleep 600")})]));
+    bed.until("workflow stopped", |it| {
+        it["status"]["nodes"]
+            .as_object()
+            .is_some_and(|nodes| nodes.values().any(|node| node["type"] == "Pod" && node["phase"] == "Running"))
+    })
+    .await;
+    bed.says("workflow stop stopped", "");
+    let stopped = bed.ended("stopped").await;
+    assert_eq!(stopped["status"]["phase"], "Failed", "{:#}", stopped["status"]);
+    bed.until("sandboxes", |it| it["items"] == json!([])).await;
+}
