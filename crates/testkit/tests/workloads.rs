@@ -265,3 +265,96 @@ async fn steps_run_in_warm_sandboxes() {
     assert_eq!(stopped["status"]["phase"], "Failed", "{:#}", stopped["status"]);
     bed.until("sandboxes", |it| it["items"] == json!([])).await;
 }
+
+/// A Workflow with one call of a template.
+fn calls(name: &str, step: &Value, templates: &[Value]) -> Value {
+    let mut all = vec![json!({"name": "main", "steps": [[step]]})];
+    all.extend_from_slice(templates);
+    json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": name},
+        "spec": {"entrypoint": "main", "templates": all}})
+}
+
+/// Name, Workflow, phase, and words of its message or of a node's.
+fn bad() -> Vec<(Value, &'static str, &'static str)> {
+    let step = |template: &str| json!({"name": "a", "template": template});
+    let echo = json!({"name": "echo", "inputs": {"parameters": [{"name": "p"}]}, "container": shell("echo {{inputs.parameters.p}}")});
+    let with = |value: &str| json!({"name": "a", "template": "echo", "arguments": {"parameters": [{"name": "p", "value": value}]}});
+    let leaves = |outputs: Value, script: &str| json!({"name": "leaf", "container": shell(script), "outputs": outputs});
+    let mut many = with("{{item}}");
+    many["withParam"] = json!("[1, 2");
+    let down = json!({"s3": {"endpoint": "127.0.0.1:1", "insecure": true, "bucket": "b", "key": "k",
+        "accessKeySecret": {"name": "keys", "key": "a"}, "secretKeySecret": {"name": "keys", "key": "a"}}});
+    let mut far = json!({"name": "f", "path": "/etc/passwd"});
+    far.as_object_mut().unwrap().extend(down.as_object().unwrap().clone());
+    vec![
+        (calls("unknown", &step("nope"), &[]), "Failed", "template name 'nope' undefined"),
+        (calls("missing", &step("echo"), &[echo.clone()]), "Failed", "p was not supplied"),
+        (calls("endless", &step("main"), &[]), "Error", "Maximum recursion depth exceeded"),
+        (calls("no-list", &many, &[echo.clone()]), "Error", "could not be parsed as a JSON list"),
+        (calls("braces", &with("a {{ b"), &[echo]), "Succeeded", ""),
+        (
+            calls(
+                "huge",
+                &step("leaf"),
+                &[leaves(
+                    json!({"parameters": [{"name": "big", "valueFrom": {"path": "/tmp/big"}}]}),
+                    "head -c 10000000 /dev/zero | tr '\\0' x > /tmp/big",
+                )],
+            ),
+            "Error",
+            "output parameter big is larger than",
+        ),
+        (
+            calls(
+                "absent",
+                &step("leaf"),
+                &[leaves(json!({"artifacts": [{"name": "f", "path": "/nothing"}]}), "true")],
+            ),
+            "Error",
+            "no such file or directory",
+        ),
+        (calls("down", &step("leaf"), &[leaves(json!({"artifacts": [far]}), "true")]), "Error", "127.0.0.1:1"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_run_says_why() {
+    let Some(bed) = Bed::start().await else { return };
+    let keys = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"a": "b"}});
+    bed.says("apply -f -", &keys.to_string());
+    for (workflow, _, _) in bad() {
+        bed.says("apply -f -", &workflow.to_string());
+    }
+    for (workflow, phase, words) in bad() {
+        let name = workflow["metadata"]["name"].as_str().unwrap();
+        let ended = bed.ended(name).await;
+        assert_eq!(ended["status"]["phase"], phase, "{name}: {:#}", ended["status"]);
+        let nodes =
+            ended["status"]["nodes"].as_object().into_iter().flatten().map(|(_, node)| node["message"].as_str());
+        let mut said = nodes.chain([ended["status"]["message"].as_str()]).flatten();
+        assert!(words.is_empty() || said.any(|message| message.contains(words)), "{name}: {:#}", ended["status"]);
+    }
+    for name in ["unknown", "missing", "endless", "no-list"] {
+        let pods = bed.object(&format!("pods -l workflows.argoproj.io/workflow={name}"));
+        assert_eq!(pods["items"], json!([]), "{name}: nothing was made");
+    }
+    let mut large = calls("large", &json!({"name": "a", "template": "echo"}), &[]);
+    large["spec"]["arguments"] = json!({"parameters": [{"name": "p", "value": "x".repeat(10_000_000)}]});
+    let refused = bed.run("workflow submit -", &large.to_string());
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("large"), "{told}");
+    assert!(!bed.run("get workflow large", "").status.success(), "nothing was made");
+
+    let mut wrong = bad().pop().unwrap().0;
+    wrong["metadata"]["name"] = json!("wrong");
+    wrong["spec"]["templates"][1]["outputs"]["artifacts"][0]["s3"]["accessKeySecret"]["name"] = json!("no-such-secret");
+    bed.says("apply -f -", &wrong.to_string());
+    let says = |it: &Value| {
+        it["status"]["nodes"].as_object().is_some_and(|nodes| {
+            nodes.values().any(|node| node["message"].as_str().is_some_and(|said| said.contains("no-such-secret")))
+        })
+    };
+    bed.until("workflow wrong", says).await;
+    bed.says("workflow terminate wrong", "");
+    bed.ended("wrong").await;
+}
