@@ -62,6 +62,11 @@ impl PeerHome {
         self.folder.join("manifests").join(of)
     }
 
+    /// The archive of an image that was packed, such as `standin`.
+    pub fn image(&self, name: &str) -> PathBuf {
+        self.folder.join("images").join(format!("{name}.tar"))
+    }
+
     /// Whether all these programs are built; if not, what a test should do about it.
     pub fn require(&self, programs: &[&str]) -> Result<(), Absence> {
         let missing: Vec<&str> = programs.iter().copied().filter(|name| !self.program(name).is_file()).collect();

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::names::{INIT, MAIN, REPORTED, WAIT};
+use super::names::{INIT, MAIN, REPORTED, WAIT, WHY_A_POD};
 
 /// Where a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +104,11 @@ pub fn outcome(pod: &Pod, result: Option<&TaskResult>, template: &Value) -> Outc
         phase = Phase::Running;
     }
     let is_daemoned = is_daemon && phase == Phase::Running && is_ready(&status);
+    if message.is_empty()
+        && let Some(why) = pod.metadata.annotations.as_ref().and_then(|all| all.get(WHY_A_POD))
+    {
+        message = format!("runs as a pod: {why}");
+    }
     Outcome {
         phase,
         message,

@@ -230,7 +230,7 @@ async fn keep(artifact: &Value, template: &Value, layout: &Layout, places: &Plac
 }
 
 /// What is recorded: of a location that is the archive's only the key, as Argo does.
-fn shown(artifact: &Value, whole: &Value) -> Value {
+pub(crate) fn shown(artifact: &Value, whole: &Value) -> Value {
     if location::is_located(artifact) {
         return artifact.clone();
     }
