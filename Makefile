@@ -61,6 +61,10 @@ test-node: image ## hub, agent and sandboxes in pods on a real node with real Ar
 test-agents: ## the Python agents with a real PostgreSQL, Chromium, LiteLLM and S3; sets itself up
 	agents/test $(AGENTS)
 
+.PHONY: test-pipeline
+test-pipeline: build ## the agents' pipeline on one machine without a cluster, each agent killed once, as root; sets itself up
+	agents/pipeline target/release/thane target/agents-image.tar $(PIPELINE)
+
 .PHONY: sim
 sim: ## the protocol, and fleet and discovery over a simulated network; SEEDS=10000 for more
 	SIM_SEEDS=$(or $(SEEDS),200) $(CARGO) test --release --locked --package thane-sync --test sim
