@@ -82,6 +82,10 @@ bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent
 bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --hub-api kubernetes'; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
 
+.PHONY: bench-live
+bench-live: build ## live access beside Go's and the cluster itself, as root, or BENCH=--alone; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_live -- $(BENCH)
+
 .PHONY: bench-discovery
 bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)

@@ -6,6 +6,7 @@
 
 mod command;
 mod discovery;
+mod live;
 mod manifest;
 mod sandboxes;
 mod style;

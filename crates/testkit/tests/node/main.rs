@@ -1,11 +1,12 @@
 //! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
 //!
 //! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
-//! `NODE_CASE=discovery` runs one part of it: discovery, managed, autonomous, switched or sandboxes.
+//! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched or sandboxes.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
 mod discovery;
+mod live;
 mod managed;
 mod pods;
 mod sandboxes;
@@ -116,10 +117,13 @@ fn is_wanted(case: &str) -> bool {
 }
 
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
-    if is_wanted("discovery") || is_wanted("managed") {
+    if is_wanted("discovery") || is_wanted("live") || is_wanted("managed") {
         let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Ours).await?;
         if is_wanted("discovery") {
             discovery::run(&stage).await?;
+        }
+        if is_wanted("live") {
+            live::run(&stage).await?;
         }
         if is_wanted("managed") {
             managed::run(&stage).await?;
