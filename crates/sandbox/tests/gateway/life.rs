@@ -130,7 +130,7 @@ async fn a_session_is_marked_until_somebody_knows_of_it() {
     let again = json!({"metadata": {"annotations": {thane_sandbox::names::CLAIM_UNTIL: "2999-01-01T00:00:00Z"}}});
     bed.sandboxes().patch(&id, &PatchParams::default(), &Patch::Merge(&again)).await.unwrap();
     let other = bed.another().await;
-    let seen = call(other.address, Method::GET, &format!("/v1/sessions/{id}"), &[], Vec::new()).await;
+    let seen = call(other.address, Method::GET, &format!("/v1/sessions/{id}"), &[], String::new().into()).await;
     assert_eq!(seen.expect(200)["id"], id.as_str());
     told(&id).await;
     other.stop().await;
