@@ -163,7 +163,7 @@ async fn start_api(
     }
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
     let api = started.map_err(|error| Failure::from(error).about(name))?;
-    api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules)]);
+    api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules), Arc::new(thane_workload::agent::Approvals)]);
     let own = ["argocd", sandboxes::NAMESPACE, workflows::NAMESPACE, agentworkloads::NAMESPACE];
     let mut namespaces: Vec<String> = own.into_iter().map(str::to_owned).collect();
     if name == HUB {
