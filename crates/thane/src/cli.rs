@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser};
 use thane_api::code;
 
 use crate::commands::{self, Command};
@@ -34,36 +34,9 @@ pub(crate) struct Global {
     pub(crate) log_format: Option<String>,
 }
 
-/// An agent's command line by itself: there is one beside every service, and what the other commands take, which is
-/// megabytes of this program, would stay in its memory for ever.
-#[derive(Debug, Parser)]
-#[command(name = "thane", disable_version_flag = true, disable_help_subcommand = true)]
-struct AgentCli {
-    #[command(flatten)]
-    global: Global,
-    #[command(subcommand)]
-    command: AgentCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AgentCommand {
-    Agent(commands::agent::Agent),
-}
-
-/// What a command line asks for.
-fn read(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
-    if arguments.get(1).is_some_and(|word| word == "agent")
-        && let Ok(AgentCli { global, command: AgentCommand::Agent(agent) }) = AgentCli::try_parse_from(&arguments)
-    {
-        return Ok(Cli { global, command: Command::Agent(agent) });
-    }
-    // What is wrong with it, and help, is said with all commands known.
-    Cli::try_parse_from(arguments)
-}
-
 /// Runs one command line.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match read(arguments.into_iter().collect()) {
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to stdout and ends well, mistakes go to stderr and do not; a closed pipe changes neither.
@@ -89,27 +62,8 @@ pub(crate) fn describe() -> clap::Command {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_command_line_is_consistent() {
         super::describe().debug_assert();
-        super::AgentCli::command().debug_assert();
-    }
-
-    #[test]
-    fn an_agents_command_line_is_read_as_any_other() {
-        for line in [
-            "thane agent --fleet=false --node-name n --log-level debug --config a.yaml",
-            "thane agent",
-            "thane --log-level debug agent",
-            "thane agent --nonsense",
-            "thane agent --help",
-        ] {
-            let words = || line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
-            let said =
-                |cli: Result<Cli, clap::Error>| cli.map_or_else(|error| error.to_string(), |cli| format!("{cli:?}"));
-            assert_eq!(said(read(words())), said(Cli::try_parse_from(words())), "{line}");
-        }
     }
 }

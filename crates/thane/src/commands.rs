@@ -1,6 +1,6 @@
 //! The commands, one file each.
 
-pub(crate) mod agent;
+mod agent;
 mod agents;
 mod apply;
 mod completions;
