@@ -50,7 +50,8 @@ pub async fn run(
         let (name, discovery) = (name.clone(), &discovery);
         async move {
             let started = Instant::now();
-            let ended = example(client, discovery, namespace, &folder.join(&name), limits.each).await;
+            let called = name.trim_end_matches(".yaml").replace('/', "-").to_lowercase();
+            let ended = example(client, discovery, namespace, (&folder.join(&name), &called), limits.each).await;
             let (phase, message) = ended.unwrap_or_else(|error| ("Refused".to_owned(), format!("{error:#}")));
             Ended { name, phase, message, took: started.elapsed() }
         }
@@ -64,7 +65,7 @@ async fn example(
     client: &Client,
     discovery: &Discovery,
     namespace: &str,
-    file: &Path,
+    (file, called): (&Path, &str),
     limit: Duration,
 ) -> Result<(String, String)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
@@ -77,10 +78,10 @@ async fn example(
     let mut last = (String::new(), String::new());
     ensure!(!own.is_empty(), "the file has no Workflow");
     for mut workflow in own {
-        if let Some(start) = workflow["metadata"]["generateName"].as_str() {
-            let start = start.trim_end_matches('-').to_owned();
-            workflow["metadata"]["name"] = json!(start);
-            workflow["metadata"]["generateName"].take();
+        // Several have the same name, and run at once.
+        workflow["metadata"]["name"] = json!(called);
+        if let Some(metadata) = workflow["metadata"].as_object_mut() {
+            metadata.remove("generateName");
         }
         let made = api.create(&PostParams::default(), &serde_json::from_value(workflow)?).await?;
         let name = made.metadata.name.unwrap_or_default();
