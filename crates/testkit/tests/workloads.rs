@@ -231,7 +231,7 @@ async fn steps_run_in_warm_sandboxes() {
     let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     let steps = [
         json!({"name": "first", "container": shell("date +%s%N > /tmp/at"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
-        json!({"name": "second", "container": shell("date +%s%N > /tmp/at; sleep 4"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
+        json!({"name": "second", "container": shell("date +%s%N > /tmp/at; sleep 6"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
         json!({"name": "third", "container": shell("exit 3")}),
     ];
     bed.says("workflow submit -", &warm("killed", &steps));
@@ -241,6 +241,8 @@ async fn steps_run_in_warm_sandboxes() {
         })
     };
     let before = bed.until("workflow killed", is_second).await;
+    // It has its sandbox; nobody is told when its command has begun.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let killed = now();
     bed.thane.kill_and_start().await.unwrap();
     let after = bed.ended("killed").await;
