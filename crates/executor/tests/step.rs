@@ -88,7 +88,12 @@ fn the_first_process_of_a_container_reaps_and_ends_as_the_program_does() {
 #[test]
 fn its_end_shows_even_if_it_is_killed() {
     let step = Step::new(&StepPlan::default());
-    let mut child = step.command(MAIN, &["sh", "-c", "echo begun; read end"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = step
+        .command(MAIN, &["sh", "-c", "echo begun; read end"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
