@@ -79,7 +79,7 @@ pub async fn prepare(client: &Client, namespace: &str, folder: &Path, store: &St
     objects.push(config("my-config", json!({"workflow": "1", "template": "1"})));
     objects.push(config("artifact-repositories", json!({"my-key": store.repository().to_string()})));
     objects.push(secret("my-secret", json!({"mypassword": "S00perS3cretPa55word"})));
-    objects.push(secret(store::CREDENTIALS, store.credentials()));
+    objects.push(secret(store::CREDENTIALS, Store::credentials()));
     let discovery = Discovery::new(client.clone()).run().await?;
     for object in objects {
         make(client, &discovery, namespace, &object).await?;

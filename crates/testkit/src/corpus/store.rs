@@ -56,7 +56,7 @@ impl Store {
     }
 
     /// The keys.
-    pub(super) fn credentials(&self) -> Value {
+    pub(super) fn credentials() -> Value {
         json!({"accesskey": KEY, "secretkey": KEY})
     }
 }
