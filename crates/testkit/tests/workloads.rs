@@ -228,6 +228,7 @@ async fn steps_run_in_warm_sandboxes() {
     assert_eq!(node(&passing, "pod")["message"], "runs as a pod: it has sidecars");
     assert_eq!(bed.object("pods -l workflows.argoproj.io/workflow=passing")["items"].as_array().unwrap().len(), 1);
 
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     let steps = [
         json!({"name": "first", "container": shell("date +%s%N > /tmp/at"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
         json!({"name": "second", "container": shell("date +%s%N > /tmp/at; sleep 6"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
@@ -242,6 +243,7 @@ async fn steps_run_in_warm_sandboxes() {
     let before = bed.until("workflow killed", is_second).await;
     // It has its sandbox; nobody is told when its command has begun.
     tokio::time::sleep(Duration::from_secs(2)).await;
+    let killed = now();
     bed.thane.kill_and_start().await.unwrap();
     let after = bed.ended("killed").await;
     assert_eq!(after["status"]["phase"], "Failed", "{:#}\n{}", after["status"], bed.thane.log());
@@ -251,6 +253,7 @@ async fn steps_run_in_warm_sandboxes() {
         node(it, step)["outputs"]["parameters"][0]["value"].as_str().unwrap().parse::<u128>().unwrap()
     };
     assert_eq!(at(&before, "first"), at(&after, "first"), "what was recorded stays");
+    assert!(at(&after, "second") < killed, "what ran was followed to its end and not run again");
 
     bed.says("workflow submit -", &warm("stopped", &[json!({"name": "long", "container": shell("sleep 600")})]));
     bed.until("workflow stopped", |it| {

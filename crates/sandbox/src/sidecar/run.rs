@@ -24,8 +24,6 @@ pub(super) const EVENTS_MAX: usize = 16;
 const SILENCE: Duration = Duration::from_secs(5);
 /// How long processes that were ended may take to go before the files are not kept.
 const SETTLE_MS: u64 = 2000;
-/// So often a turn is left to whoever follows a step of an earlier process.
-const YIELDS_MAX: usize = 64;
 /// Pieces input is sent in.
 const PIECE: usize = 64 * 1024;
 /// The longest command, environment and input of a step together.
@@ -90,17 +88,9 @@ impl Desk {
         open: Open,
     ) {
         let operation = request.operation.clone();
-        let mut turn = self.turn.lock().await;
-        for _ in 0..YIELDS_MAX {
-            if operation.is_empty() || self.log.begun().is_none_or(|record| record.operation != operation) {
-                break;
-            }
-            // An earlier process began it: whoever follows that to its end comes first.
-            drop(turn);
-            tokio::task::yield_now().await;
-            turn = self.turn.lock().await;
-        }
+        let turn = self.turn.lock().await;
         drop(place);
+        // An earlier process may have begun it, and it has ended since it was asked for.
         if let Some((step, known)) = self.log.operation(&operation).filter(|_| !operation.is_empty()) {
             let told = same(&known, &underway.digest).map(|()| step);
             let result = match told {
@@ -225,9 +215,11 @@ impl Desk {
     /// Goes on with a step that has begun in an earlier life.
     pub(super) fn take_up(self: &Arc<Self>) {
         let Some(record) = self.log.begun() else { return };
+        // Before anybody else can ask for it: who asks for the same step waits, and is told how this one went.
+        let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() else { return };
         let desk = Arc::clone(self);
         self.tasks.spawn("step", async move {
-            let _turn = desk.turn.lock().await;
+            let _turn = turn;
             let stopping = desk.tasks.token();
             tokio::select! {
                 () = stopping.cancelled() => {}
