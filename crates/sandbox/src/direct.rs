@@ -183,7 +183,7 @@ impl Direct {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, namespace, labels, "sandboxes were not listed; they go when they are idle")
+                tracing::warn!(%error, namespace, labels, "sandboxes were not listed; they go when they are idle");
             }
         }
     }
@@ -194,7 +194,7 @@ impl Direct {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => {
-                tracing::warn!(%error, sandbox = name, "a sandbox could not be deleted; it goes when it is idle")
+                tracing::warn!(%error, sandbox = name, "a sandbox could not be deleted; it goes when it is idle");
             }
         }
     }

@@ -62,16 +62,16 @@ fn add(sum: &mut Used, used: &Used) {
 pub(super) fn used(pod: &Pod) -> Used {
     let spec = pod.spec.as_ref();
     let containers = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    let status = pod.status.as_ref();
-    let states: Vec<&ContainerStatus> = status
-        .into_iter()
+    let seen: Vec<&ContainerStatus> = pod
+        .status
+        .iter()
         .flat_map(|status| {
             status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten())
         })
         .collect();
     let mut sum = Used::new();
     for container in containers {
-        let ended = states
+        let ended = seen
             .iter()
             .find(|state| state.name == container.name)
             .and_then(|state| state.state.as_ref()?.terminated.as_ref());
