@@ -45,6 +45,7 @@ fn run(name: &str, hub: Program, agent: Program) {
         let mut pair = LivePair::start(&home, hub, agent).await.unwrap_or_else(|error| panic!("{error:#}"));
         let bed = Bed { client: HttpsClient::new(&pair.proxy).unwrap(), hub };
         make_objects(&pair).await;
+        bed.until_it_says(200).await;
         bed.requests(agent).await;
         bed.changes(&pair).await;
         bed.logs().await;
@@ -181,20 +182,20 @@ impl Bed {
     /// An agent that is not there.
     async fn gone(&self, pair: &mut LivePair) {
         pair.stop_agent(Stop::Asked).await.unwrap();
+        // Its end shows when its connection has.
+        self.until_it_says(502).await;
+        pair.start_agent().await.unwrap();
+        self.until_it_says(200).await;
+    }
+
+    /// Asks for an object until the answer has this code.
+    async fn until_it_says(&self, code: u16) {
         let asked = async {
-            while self.ask("GET", &format!("{MAPS}/ours"), &Value::Null).await.0 != 502 {
-                // Its end shows when its connection has.
+            while self.ask("GET", &format!("{MAPS}/ours"), &Value::Null).await.0 != code {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(PATIENCE, asked).await.unwrap();
-        pair.start_agent().await.unwrap();
-        let again = async {
-            while self.ask("GET", &format!("{MAPS}/ours"), &Value::Null).await.0 != 200 {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, again).await.unwrap();
     }
 }
 
