@@ -62,6 +62,14 @@ async fn settings(pair: &LivePair) -> Result<()> {
     let maps: Api<ConfigMap> = Api::namespaced(pair.hub_side().client(), "argocd");
     let data = json!({"data": {"resource.customizations.actions.ConfigMap": ACTIONS}});
     maps.patch("argocd-cm", &PatchParams::default(), &Patch::Merge(data)).await?;
+    // Its server makes one of this name that allows less, unless there is one.
+    let any = json!({
+        "sourceRepos": ["*"], "sourceNamespaces": ["*"],
+        "destinations": [{"name": "*", "namespace": "*", "server": "*"}],
+        "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+    });
+    let project = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"}, "spec": any});
+    pair.hub_side().projects().create(&project).await?;
     Ok(())
 }
 
@@ -76,13 +84,6 @@ async fn deploy(pair: &LivePair, repository: &Repository) -> Result<()> {
         &[("app/pod.yaml".to_owned(), pod.to_string()), ("app/settings.yaml".to_owned(), settings.to_string())],
     )?;
     let hub = pair.hub_side();
-    let any = json!({
-        "sourceRepos": ["*"], "sourceNamespaces": ["*"],
-        "destinations": [{"name": "*", "namespace": "*", "server": "*"}],
-        "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
-    });
-    let project = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"}, "spec": any});
-    hub.projects().create(&project).await?;
     let application = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
         "metadata": {"name": "shop", "namespace": pair.agent_name()},
