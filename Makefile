@@ -48,6 +48,10 @@ test-peers: ## the tests against the real Kubernetes and argocd-agent; run `make
 	$(CARGO) test --locked --workspace --no-run
 	THANE_PEERS_REQUIRED=1 $(CARGO) test --locked --workspace $(SUITES) --no-fail-fast -- --nocapture
 
+.PHONY: corpus
+corpus: ## how the real Argo ends its own examples, recorded on a real node, as root; run `make peers` and `peers/build argo-workflows` first
+	$(CARGO) run --locked --package thane-testkit --example corpus -- argo $(CORPUS)
+
 .PHONY: test-node
 test-node: image ## hub, agent and sandboxes in pods on a real node with real Argo CD, as root; run `make peers` first
 	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
@@ -56,6 +60,10 @@ test-node: image ## hub, agent and sandboxes in pods on a real node with real Ar
 .PHONY: test-agents
 test-agents: ## the Python agents with a real PostgreSQL, Chromium, LiteLLM and S3; sets itself up
 	agents/test $(AGENTS)
+
+.PHONY: test-pipeline
+test-pipeline: build ## the agents' pipeline on one machine without a cluster, each agent killed once, as root; sets itself up
+	agents/pipeline target/release/thane target/agents-image.tar $(PIPELINE)
 
 .PHONY: sim
 sim: ## the protocol, and fleet and discovery over a simulated network; SEEDS=10000 for more
@@ -74,6 +82,10 @@ bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent
 bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --hub-api kubernetes'; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
 
+.PHONY: bench-live
+bench-live: build ## live access beside Go's and the cluster itself, as root, or BENCH=--alone; run `make peers` first
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_live -- $(BENCH)
+
 .PHONY: bench-discovery
 bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)
@@ -81,6 +93,10 @@ bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run 
 .PHONY: bench-sandboxes
 bench-sandboxes: build ## sandboxes beside runc, bwrap and a plain process, as root
 	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_sandboxes -- $(BENCH)
+
+.PHONY: bench-workflows
+bench-workflows: build ## workflows: starts, steps in pods and in warm sandboxes, many at once, as root
+	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_workflows -- $(BENCH)
 
 # The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
 LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

@@ -110,6 +110,9 @@ class Site:
         self.held[path] = threading.Event()
         return self.held[path]
 
+    def release(self, path: str) -> None:
+        self.held.pop(path).set()
+
     def close(self) -> None:
         for hold in self.held.values():
             hold.set()

@@ -33,15 +33,17 @@ def template() -> dict[str, Any]:
 
 
 def test_the_template_takes_the_seven_parameters(template: dict[str, Any]) -> None:
-    assert [parameter["name"] for parameter in template["arguments"]["parameters"]] == SEVEN
-    dsn = conninfo_to_dict(template["arguments"]["parameters"][-1]["value"])
+    values = {parameter["name"]: parameter.get("value") for parameter in template["arguments"]["parameters"]}
+    assert list(values) == [*SEVEN, "gate_timeout"]
+    dsn = conninfo_to_dict(str(values["postgres_dsn"]))
     assert dsn["user"] == "agents" and "password" not in dsn
 
 
 def test_nobody_answering_means_deny(template: dict[str, Any]) -> None:
     templates = {item["name"]: item for item in template["templates"]}
     gate = templates["gate"]
-    assert gate["suspend"] == {"duration": "30m"}
+    assert gate["suspend"] == {"duration": "{{workflow.parameters.gate_timeout}}"}
+    assert {"name": "gate_timeout", "value": "30m"}.items() <= template["arguments"]["parameters"][-1].items()
     assert gate["outputs"]["parameters"] == [{"name": "decision", "valueFrom": {"supplied": {}, "default": "deny"}}]
     tasks = {task["name"]: task for task in templates["pipeline"]["dag"]["tasks"]}
     assert tasks["synthesis"]["when"] == "{{tasks.gate.outputs.parameters.decision}} == approve"
@@ -119,7 +121,7 @@ def test_real_argo_finds_nothing_wrong() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("script", ["up", "secrets"])
+@pytest.mark.parametrize("script", ["up", "secrets", "local"])
 def test_scripts_are_shell(script: str) -> None:
     assert os.access(DEPLOY / script, os.X_OK)
     subprocess.run(["bash", "-n", DEPLOY / script], check=True)

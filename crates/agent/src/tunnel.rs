@@ -1,6 +1,7 @@
 //! Live access: requests of the hub to this cluster's Kubernetes API, over calls that wait for them.
 
 mod answer;
+mod reach;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 use crate::connection::Calls;
+pub use reach::Places;
 
 /// Bounds of the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +79,20 @@ impl Metrics {
 pub struct Tunnel {
     client: Client,
     config: Config,
+    places: Option<Places>,
     metrics: Metrics,
 }
 
 impl Tunnel {
     /// Requests are made as the user of this client.
     pub fn new(client: Client, config: Config) -> Self {
-        Self { client, config, metrics: Metrics::default() }
+        Self { client, config, places: None, metrics: Metrics::default() }
+    }
+
+    /// The hub may have bytes carried to these places, too; to none, unless this is said.
+    #[must_use]
+    pub fn reaching(self, places: Places) -> Self {
+        Self { places: Some(places), ..self }
     }
 
     /// What it counts.

@@ -7,7 +7,9 @@ mod service_account;
 pub(crate) use address::{Addresses, Claim};
 
 use serde_json::Value;
+use thane_runtime::admission::{Write, Writer};
 
+use crate::authz::Action;
 use crate::builtin::pod::admission::priority_refusal;
 use crate::failure::{Cause, Failure, Result};
 use crate::metadata;
@@ -51,12 +53,31 @@ pub(crate) async fn allocate<'a>(
 /// Has an object that is valid looked at by whoever knows more about its kind.
 pub(crate) fn review(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
     let kind = &call.kind;
+    let may = |verb: &str| is_allowed(call, verb, metadata::name(object));
+    let writer = Writer { name: &call.user.name, may: &may };
+    let write = Write { group: &kind.group, plural: &kind.plural, object, old };
     for reviewer in call.server.reviewers.get().into_iter().flatten().filter(|_| kind.is_custom()) {
         reviewer
             .review(&kind.group, &kind.plural, object, old)
+            .and_then(|()| reviewer.review_writer(&writer, &write))
             .map_err(|why| Failure::forbidden(&kind.group, &kind.plural, metadata::name(object), &why))?;
     }
     Ok(())
+}
+
+/// Whether whoever calls has a verb on an object of this kind.
+fn is_allowed(call: &Call<'_>, verb: &str, name: &str) -> bool {
+    let kind = &call.kind;
+    let action = Action {
+        verb: verb.to_owned(),
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        resource: kind.plural.clone(),
+        namespace: if kind.namespaced { call.namespace().to_owned() } else { String::new() },
+        name: name.to_owned(),
+        ..Action::default()
+    };
+    call.server.rules.current().decide(call.user, &action).allowed
 }
 
 /// Refuses the deletion of what must stay.

@@ -14,6 +14,7 @@ mod vet;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::command::{Refusal, TxnResult};
@@ -100,12 +101,15 @@ impl Tokens {
     }
 
     /// What the bearer of a secret, or of none, may do.
-    pub fn resolve(&self, secret: Option<&str>) -> Result<Access, UnknownToken> {
+    pub fn resolve(&self, secret: Option<&str>, now: Timestamp) -> Result<Access, UnknownToken> {
         if self.is_open() {
             return Ok(Access::default());
         }
         let bearer = match secret {
-            Some(secret) => Arc::clone(self.by_digest.get(&digest(secret)).ok_or(UnknownToken)?),
+            Some(secret) => {
+                let bearer = self.by_digest.get(&digest(secret)).filter(|bearer| !bearer.token.is_expired(now));
+                Arc::clone(bearer.ok_or(UnknownToken)?)
+            }
             None => self.anonymous.clone().unwrap_or_else(|| {
                 let token = Arc::new(Token { accessor: ANONYMOUS.to_owned(), ..Token::default() });
                 Arc::new(Bearer { token, rules: Vec::new() })

@@ -53,6 +53,9 @@ pub trait Backend: Send + Sync + 'static {
         false
     }
 
+    /// What time it is.
+    fn now(&self) -> jiff::Timestamp;
+
     /// The agent beside this edge; the hub has none.
     fn local(&self) -> Option<&dyn LocalAgent>;
 

@@ -77,6 +77,7 @@ pub struct Registry {
     jobs: mpsc::Sender<Job>,
     place: Place,
     lease: Duration,
+    clock: SharedClock,
     metrics: Metrics,
 }
 
@@ -105,11 +106,11 @@ impl Registry {
         let metrics = Metrics::default();
         let (jobs, queue) = mpsc::channel(options.queue.max(1));
         let (place, lease) = (options.place.clone(), options.lease);
-        let mut writer = Writer::new(Arc::clone(&shared), queue, storage, options, clock, metrics.clone());
+        let mut writer = Writer::new(Arc::clone(&shared), queue, storage, options, Arc::clone(&clock), metrics.clone());
         writer.begin().await?;
         let token = tasks.token();
         tasks.spawn_essential("registry", async move { writer.run(token).await });
-        Ok(Arc::new(Self { shared, jobs, place, lease, metrics }))
+        Ok(Arc::new(Self { shared, jobs, place, lease, clock, metrics }))
     }
 
     /// What it tells about itself.
@@ -239,6 +240,10 @@ impl Backend for Registry {
 
     fn restore<'a>(&'a self, _: &'a Caller, saved: Bytes) -> BoxFuture<'a, Result<Index, Refusal>> {
         Box::pin(async move { Ok(Self::restore(self, saved).await?) })
+    }
+
+    fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
     }
 
     fn local(&self) -> Option<&dyn LocalAgent> {

@@ -143,25 +143,25 @@ pub struct Check {
     /// How it stands.
     pub status: Status,
     /// For people.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub notes: String,
     /// What the last run said, capped.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
     /// The service on the same node it is about; empty: the node itself.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service_id: String,
     /// That service's name, copied by the registry.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service_name: String,
     /// That service's tags, copied by the registry.
     #[serde(default)]
     pub service_tags: Vec<String>,
     /// http, tcp, ttl … or empty.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// How it is run, for whoever asks; the agent that runs it keeps its own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub definition: CheckDefinition,
 }
 
@@ -171,52 +171,79 @@ pub struct Check {
 #[serde(default)]
 pub struct CheckDefinition {
     /// The address asked over HTTP.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub http: String,
     /// Its method.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub method: String,
     /// Its headers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<String, Vec<String>>,
     /// Its body.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub body: String,
     /// Whether it stays at the address even if sent elsewhere.
+    #[serde(skip_serializing_if = "is_default")]
     pub disable_redirects: bool,
     /// Whether a certificate is believed unseen.
+    #[serde(skip_serializing_if = "is_default")]
     pub tls_skip_verify: bool,
     /// The name expected in the certificate.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub tls_server_name: String,
     /// The address dialled over TCP.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub tcp: String,
     /// Whether TLS is spoken there.
+    #[serde(skip_serializing_if = "is_default")]
     pub tcp_use_tls: bool,
+    /// The address that a packet is sent to.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub udp: String,
     /// The gRPC health service asked.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub grpc: String,
     /// Whether over TLS.
+    #[serde(skip_serializing_if = "is_default")]
     pub grpc_use_tls: bool,
     /// The address that HTTP/2 pings are sent to.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub h2ping: String,
     /// Whether over TLS.
+    #[serde(skip_serializing_if = "is_default")]
     pub h2ping_use_tls: bool,
     /// The program run and its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The node whose health is copied.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub alias_node: String,
     /// The service whose health is copied.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub alias_service: String,
     /// Time between runs.
+    #[serde(skip_serializing_if = "Duration::is_zero")]
     pub interval: Duration,
     /// A run that takes longer failed.
+    #[serde(skip_serializing_if = "Duration::is_zero")]
     pub timeout: Duration,
     /// Silence for so long is critical.
+    #[serde(skip_serializing_if = "Duration::is_zero")]
     pub ttl: Duration,
     /// Critical for so long: the service is deregistered.
+    #[serde(skip_serializing_if = "Duration::is_zero")]
     pub deregister_after: Duration,
     /// So many runs must pass in a row before it passes; 0 and 1 are the same.
+    #[serde(skip_serializing_if = "is_default")]
     pub success_before_passing: u32,
     /// So many runs must fail in a row before it warns; 0: as many as before it is critical.
+    #[serde(skip_serializing_if = "is_default")]
     pub failures_before_warning: u32,
     /// So many runs must fail in a row before it is critical.
+    #[serde(skip_serializing_if = "is_default")]
     pub failures_before_critical: u32,
     /// Output is cut to so many bytes; 0: to what the agent allows.
+    #[serde(skip_serializing_if = "is_default")]
     pub output_max_size: u32,
 }
 
@@ -289,6 +316,11 @@ pub struct UserEvent {
     pub tag_filter: String,
     /// A number that grows with each event.
     pub ltime: u64,
+}
+
+/// What is as usual takes no room where it is stored and travels.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Something shared, as what it is.

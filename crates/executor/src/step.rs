@@ -63,6 +63,11 @@ impl Places {
         self.container(name).join("exitcode")
     }
 
+    /// A pipe that its wrapper holds open, so that its end is noticed even if it cannot say how it ended.
+    pub fn alive(&self, name: &str) -> PathBuf {
+        self.container(name).join("alive")
+    }
+
     /// A signal it is to get, by number.
     pub fn signal(&self, name: &str) -> PathBuf {
         self.container(name).join("signal")

@@ -68,6 +68,43 @@ fn it_ends_as_the_program_does() {
 }
 
 #[test]
+fn the_first_process_of_a_container_reaps_and_ends_as_the_program_does() {
+    for (script, code) in [("exit 0", 0), ("(sleep 0 &) ; exit 3", 3), ("kill -9 $$", 137)] {
+        let step = Step::new(&StepPlan::default());
+        let inner = step.command(MAIN, &["sh", "-c", script]);
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork"]).arg(inner.get_program()).args(inner.get_args());
+        command.env("ARGO_CONTAINER_NAME", MAIN).current_dir(step.folder.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("unshare:") {
+            return; // there are no namespaces here
+        }
+        assert_eq!(output.status.code(), Some(code), "{script}: {said}");
+        assert_eq!(step.exit_code(MAIN), code.to_string(), "{script}");
+    }
+}
+
+#[test]
+fn its_end_shows_even_if_it_is_killed() {
+    let step = Step::new(&StepPlan::default());
+    let mut child = step
+        .command(MAIN, &["sh", "-c", "echo begun; read end"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let pipe = rustix::fs::open(step.places.alive(MAIN), flags, rustix::fs::Mode::empty()).unwrap();
+    assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Err(rustix::io::Errno::AGAIN));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Ok(0));
+}
+
+#[test]
 fn what_cannot_be_run_is_said_in_argos_words() {
     let cases = [
         ("nope-nope", "failed to find name in PATH: exec: \"nope-nope\": executable file not found in $PATH"),

@@ -228,34 +228,41 @@ impl Inlet {
 pub async fn exchange<S: AsyncRead + AsyncWrite>(stream: S, sending: Sending, receiving: Receiving) {
     let (reader, writer) = tokio::io::split(stream);
     tokio::select! {
-        () = upward(reader, sending) => {}
-        () = downward(writer, receiving) => {}
+        _ = upward(reader, sending) => {}
+        _ = downward(writer, receiving) => {}
     }
 }
 
-async fn upward(mut reader: impl AsyncRead + Unpin, sending: Sending) {
+/// Copies bytes both ways, each until its own end: who has said everything may still listen. What breaks off, breaks both.
+pub async fn relay<S: AsyncRead + AsyncWrite>(stream: S, sending: Sending, receiving: Receiving) {
+    let (reader, writer) = tokio::io::split(stream);
+    let both = async { tokio::try_join!(upward(reader, sending), downward(writer, receiving)) };
+    // Whoever is at either end sees what became of it.
+    let _ = both.await;
+}
+
+async fn upward(mut reader: impl AsyncRead + Unpin, sending: Sending) -> Result<(), Broken> {
     let mut buffer = BytesMut::new();
     loop {
         buffer.reserve(CHUNK);
         match reader.read_buf(&mut buffer).await {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {
-                if sending.data(buffer.split().freeze()).await.is_err() {
-                    return;
-                }
-            }
+            Ok(0) => return sending.end().await,
+            Ok(_) => sending.data(buffer.split().freeze()).await?,
+            // A stream that breaks off has no end on the other side either.
+            Err(_) => return Err(Broken::Gone),
         }
     }
-    // The other side may be gone before us.
-    let _ = sending.end().await;
 }
 
-async fn downward(mut writer: impl AsyncWrite + Unpin, mut receiving: Receiving) {
-    while let Ok(Some(bytes)) = receiving.next().await {
-        if writer.write_all(&bytes).await.is_err() || writer.flush().await.is_err() {
-            return;
-        }
+async fn downward(mut writer: impl AsyncWrite + Unpin, mut receiving: Receiving) -> Result<(), Broken> {
+    while let Some(bytes) = receiving.next().await? {
+        let written = async {
+            writer.write_all(&bytes).await?;
+            writer.flush().await
+        };
+        written.await.map_err(|_| Broken::Gone)?;
     }
     // What was copied is whole; how the stream closes is the reader's affair.
     let _ = writer.shutdown().await;
+    Ok(())
 }

@@ -193,7 +193,7 @@ impl Claims {
     }
 
     /// The pool as the watch tells it, or as the API does: it may have been made just now.
-    async fn pool(&self, at: &PoolAt) -> Result<Arc<WarmPool>, ClaimError> {
+    pub async fn pool(&self, at: &PoolAt) -> Result<Arc<WarmPool>, ClaimError> {
         if let Some(pool) = self.hall.pool(at) {
             return Ok(pool);
         }

@@ -5,7 +5,7 @@
 
 pub mod bodies;
 mod bound;
-mod channel;
+pub(crate) mod channel;
 mod claiming;
 mod create;
 mod execute;
@@ -29,7 +29,7 @@ mod routes;
 mod server;
 mod sessions;
 mod shell;
-mod sidecars;
+pub(crate) mod sidecars;
 mod text;
 
 use std::sync::Arc;

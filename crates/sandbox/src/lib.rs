@@ -10,6 +10,7 @@ pub mod certificates;
 pub mod claims;
 mod conditions;
 mod definitions;
+pub mod direct;
 pub mod gateway;
 pub mod kinds;
 pub mod lease;

@@ -24,8 +24,8 @@ pub const CONTAINER: &str = "thane.dev/sandbox-container";
 pub const TEMPLATE: &str = "thane.dev/template";
 /// Who made a sandbox and will claim a pod for it: a gateway. Others leave it alone for [`CLAIM_PATIENCE_SECONDS`].
 pub const CLAIMED_BY: &str = "thane.dev/claimed-by";
-/// Until when the gateway that made a sandbox will have claimed a pod for it, in RFC 3339; without one by then, nobody waits
-/// for it any more.
+/// Until when the gateway that made a sandbox will have claimed a pod for it and told whoever asked, in RFC 3339. It goes when
+/// somebody was told; if it is there by then, nobody was.
 pub const CLAIM_UNTIL: &str = "thane.dev/claim-until";
 /// After so long a sandbox that its gateway has not claimed a pod for is anybody's.
 pub const CLAIM_PATIENCE_SECONDS: i64 = 30;

@@ -14,7 +14,7 @@ use crate::names;
 
 pub use make::{Kubernetes, Shape};
 pub(crate) use make::{digest, labels_of, make, owned_by_sandbox};
-pub(crate) use trouble::{pull_error, trouble};
+pub(crate) use trouble::{last_progress, pull_error, stuck, trouble};
 
 /// A label of an object.
 pub(crate) fn label<'a>(object: &'a impl Resource, name: &str) -> Option<&'a str> {

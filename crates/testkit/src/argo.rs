@@ -2,6 +2,7 @@
 //! a pod instead.
 
 mod repository;
+mod server;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::peer::{Guarded, PeerHome, free_ports, tail};
 
 pub use repository::Repository;
+pub use server::Server;
 
 /// The namespace of its settings and Applications.
 const NAMESPACE: &str = "argocd";
@@ -34,7 +36,9 @@ pub struct Stores {
     redis: SocketAddr,
     // Dropped in this order: nobody misses what it stands on.
     _repository_server: Guarded,
-    _redis: Guarded,
+    _redis: Option<Guarded>,
+    /// What is said to Redis; nothing where it wants nothing.
+    password: &'static str,
     folder: TempDir,
 }
 
@@ -52,10 +56,29 @@ impl Stores {
     /// Starts both at an address of this machine and waits until they answer.
     pub async fn start(home: &PeerHome, host: Ipv4Addr) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("thane-argo-stores-").tempdir()?;
-        let [redis, repository, metrics] = free_ports()?;
-        let (redis, repository) = (SocketAddr::from((host, redis)), SocketAddr::from((host, repository)));
-        let mut redis_process = start_redis(home, folder.path(), redis)?;
-        answers(&mut redis_process, redis, &folder.path().join("redis.log")).await?;
+        let [redis] = free_ports()?;
+        let redis = SocketAddr::from((host, redis));
+        let mut process = start_redis(home, folder.path(), redis)?;
+        answers(&mut process, redis, &folder.path().join("redis.log")).await?;
+        Self::beside(home, folder, redis, Some(process), REDIS_PASSWORD).await
+    }
+
+    /// Starts the repository server beside a Redis that runs already and wants no password.
+    pub async fn start_with(home: &PeerHome, redis: SocketAddr) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("thane-argo-stores-").tempdir()?;
+        Self::beside(home, folder, redis, None, "").await
+    }
+
+    async fn beside(
+        home: &PeerHome,
+        folder: TempDir,
+        redis: SocketAddr,
+        redis_process: Option<Guarded>,
+        password: &'static str,
+    ) -> Result<Self> {
+        let [repository, metrics] = free_ports()?;
+        let host = redis.ip();
+        let repository = SocketAddr::from((host, repository));
         let arguments = [
             ("--address", host.to_string()),
             ("--port", repository.port().to_string()),
@@ -65,9 +88,10 @@ impl Stores {
         ];
         let mut arguments = flags(&arguments);
         arguments.push("--disable-tls".to_owned());
-        let mut process = start(home, "argocd-repo-server", folder.path(), None, &arguments)?;
+        let place = Place { folder: folder.path(), kubeconfig: None, password };
+        let mut process = start(home, "argocd-repo-server", &place, &arguments)?;
         answers(&mut process, repository, &folder.path().join("argocd-repo-server.log")).await?;
-        Ok(Self { repository, redis, _repository_server: process, _redis: redis_process, folder })
+        Ok(Self { repository, redis, _repository_server: process, _redis: redis_process, password, folder })
     }
 }
 
@@ -95,7 +119,8 @@ impl Argo {
         ];
         let mut arguments = flags(&arguments);
         arguments.push("--repo-server-plaintext".to_owned());
-        let controller = start(home, "argocd-application-controller", folder.path(), Some(&kubeconfig), &arguments)?;
+        let place = Place { folder: folder.path(), kubeconfig: Some(&kubeconfig), password: stores.password };
+        let controller = start(home, "argocd-application-controller", &place, &arguments)?;
         Ok(Self { controller: Some((controller, folder)), stores })
     }
 
@@ -119,14 +144,16 @@ impl Argo {
     }
 }
 
+/// Where a program of Argo CD keeps its files, and what it is to use.
+struct Place<'a> {
+    folder: &'a Path,
+    kubeconfig: Option<&'a Path>,
+    password: &'a str,
+}
+
 /// Argo CD is one program that acts by a variable.
-fn start(
-    home: &PeerHome,
-    role: &str,
-    folder: &Path,
-    kubeconfig: Option<&Path>,
-    arguments: &[String],
-) -> Result<Guarded> {
+fn start(home: &PeerHome, role: &str, place: &Place<'_>, arguments: &[String]) -> Result<Guarded> {
+    let Place { folder, kubeconfig, password } = place;
     let root = folder.display();
     let mut all = vec![
         format!("ARGOCD_BINARY_NAME={role}"),
@@ -135,7 +162,7 @@ fn start(
         "ARGOCD_GPG_ENABLED=false".to_owned(),
         format!("ARGOCD_TLS_DATA_PATH={root}"),
         format!("ARGOCD_SSH_DATA_PATH={root}"),
-        format!("REDIS_PASSWORD={REDIS_PASSWORD}"),
+        format!("REDIS_PASSWORD={password}"),
         format!("HOME={root}"),
         format!("TMPDIR={root}"),
     ];

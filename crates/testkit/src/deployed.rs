@@ -6,9 +6,11 @@
 
 mod command;
 mod discovery;
+mod live;
 mod manifest;
 mod sandboxes;
 mod style;
+mod workloads;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +28,7 @@ use command::Tool;
 pub use sandboxes::Sandboxes;
 pub use style::Style;
 use style::{Files, deploy};
+pub use workloads::{Workloads, argo_images};
 
 /// Where hub and agent are, each on its API.
 const NAMESPACE: &str = "argocd";

@@ -4,6 +4,7 @@
 
 pub(crate) mod api;
 pub mod bench;
+mod live;
 mod lone;
 pub mod object;
 mod pair;
@@ -13,6 +14,7 @@ mod secrets;
 mod side;
 
 pub use api::ApiKind;
+pub use live::LivePair;
 pub use lone::LoneHub;
 pub use pair::{Options, Pair};
 pub use program::{Mode, Program, Programs};

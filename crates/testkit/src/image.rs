@@ -20,27 +20,45 @@ pub fn archive(name: &str, tag: &str, arguments: &[&str], program: &[u8]) -> Vec
     let mut layer = Tar::default();
     layer.folder("tmp/", 0o1777);
     layer.file(name, 0o755, program);
-    let layer = layer.finish();
-    let layer_digest = digest(&layer);
+    let run = json!({
+        "User": format!("{USER}:{USER}"),
+        "Entrypoint": [format!("/{name}")],
+        "Cmd": arguments,
+        "WorkingDir": "/",
+        "Env": ["PATH=/"],
+    });
+    packed(tag, &layer.finish(), &run, &format!("make image: /{name}"))
+}
+
+/// The archive of an image like busybox's or alpine's: a shell, and all that busybox can do as commands; root's.
+pub fn userland(tag: &str, busybox: &[u8], commands: &[&str]) -> Vec<u8> {
+    let mut layer = Tar::default();
+    for (folder, mode) in [("bin/", 0o755), ("etc/", 0o755), ("root/", 0o755), ("tmp/", 0o1777)] {
+        layer.folder(folder, mode);
+    }
+    layer.file("bin/busybox", 0o755, busybox);
+    for command in commands.iter().filter(|command| **command != "busybox") {
+        layer.link(&format!("bin/{command}"), "busybox");
+    }
+    layer.file("etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\n");
+    packed(tag, &layer.finish(), &json!({"Cmd": ["sh"], "WorkingDir": "/", "Env": ["PATH=/bin"]}), "userland")
+}
+
+/// The archive of an image of one layer.
+fn packed(tag: &str, layer: &[u8], run: &Value, by: &str) -> Vec<u8> {
     let config = json!({
         "architecture": architecture(),
         "os": "linux",
-        "config": {
-            "User": format!("{USER}:{USER}"),
-            "Entrypoint": [format!("/{name}")],
-            "Cmd": arguments,
-            "WorkingDir": "/",
-            "Env": ["PATH=/"],
-        },
-        "rootfs": {"type": "layers", "diff_ids": [layer_digest]},
-        "history": [{"created_by": format!("make image: /{name}")}],
+        "config": run,
+        "rootfs": {"type": "layers", "diff_ids": [digest(layer)]},
+        "history": [{"created_by": by}],
     });
     let config = config.to_string().into_bytes();
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": descriptor("application/vnd.oci.image.config.v1+json", &config),
-        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", &layer)],
+        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
     });
     let manifest = manifest.to_string().into_bytes();
     let mut entry = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
@@ -51,14 +69,14 @@ pub fn archive(name: &str, tag: &str, arguments: &[&str], program: &[u8]) -> Vec
     let mut out = Tar::default();
     out.file("oci-layout", 0o644, json!({"imageLayoutVersion": "1.0.0"}).to_string().as_bytes());
     out.file("index.json", 0o644, index.to_string().as_bytes());
-    for blob in [&config, &manifest, &layer] {
+    for blob in [config.as_slice(), &manifest, layer] {
         out.file(&format!("blobs/sha256/{}", hexadecimal(blob)), 0o644, blob);
     }
     // The older list, for `docker load`.
     let older = json!([{
         "Config": format!("blobs/sha256/{}", hexadecimal(&config)),
         "RepoTags": [tag],
-        "Layers": [format!("blobs/sha256/{}", hexadecimal(&layer))],
+        "Layers": [format!("blobs/sha256/{}", hexadecimal(layer))],
     }]);
     out.file("manifest.json", 0o644, older.to_string().as_bytes());
     out.finish()
@@ -77,7 +95,7 @@ fn hexadecimal(blob: &[u8]) -> String {
     Sha256::digest(blob).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Just enough of the ustar format: plain files and folders, all dated at the epoch and owned by root.
+/// Just enough of the ustar format: plain files, links and folders, all dated at the epoch and owned by root.
 #[derive(Default)]
 struct Tar {
     bytes: Vec<u8>,
@@ -85,16 +103,20 @@ struct Tar {
 
 impl Tar {
     fn folder(&mut self, name: &str, mode: u32) {
-        self.header(name, mode, 0, b'5');
+        self.header(name, mode, 0, b'5', "");
+    }
+
+    fn link(&mut self, name: &str, target: &str) {
+        self.header(name, 0o777, 0, b'2', target);
     }
 
     fn file(&mut self, name: &str, mode: u32, content: &[u8]) {
-        self.header(name, mode, content.len(), b'0');
+        self.header(name, mode, content.len(), b'0', "");
         self.bytes.extend_from_slice(content);
         self.bytes.resize(self.bytes.len().next_multiple_of(512), 0);
     }
 
-    fn header(&mut self, name: &str, mode: u32, size: usize, kind: u8) {
+    fn header(&mut self, name: &str, mode: u32, size: usize, kind: u8, target: &str) {
         let mut header = [0_u8; 512];
         let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
         put(0, name);
@@ -104,6 +126,7 @@ impl Tar {
         put(124, &format!("{size:011o}"));
         put(136, "00000000000");
         put(148, "        ");
+        put(157, target);
         put(257, "ustar");
         put(263, "00");
         header[156] = kind;

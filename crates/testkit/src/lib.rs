@@ -3,6 +3,7 @@
 pub mod argo;
 pub mod bench;
 pub mod client;
+pub mod corpus;
 pub mod deployed;
 pub mod differential;
 pub mod endpoint;

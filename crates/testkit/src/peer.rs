@@ -3,6 +3,7 @@
 mod consul;
 mod embedded;
 mod kubernetes;
+mod network;
 mod node;
 mod pki;
 mod process;
@@ -17,6 +18,7 @@ use anyhow::{Context, Result};
 pub use consul::Consul;
 pub use embedded::EmbeddedApi;
 pub use kubernetes::KubeApiServer;
+pub use network::in_own_network;
 pub(crate) use node::tail;
 pub use node::{Image, Node};
 pub use process::Guarded;
@@ -60,6 +62,11 @@ impl PeerHome {
     /// A folder of manifests: the settings of `argo-cd`, its `argo-cd-controller`, or everything of `argocd-agent`.
     pub fn manifests(&self, of: &str) -> PathBuf {
         self.folder.join("manifests").join(of)
+    }
+
+    /// The archive of an image that was packed, such as `standin`.
+    pub fn image(&self, name: &str) -> PathBuf {
+        self.folder.join("images").join(format!("{name}.tar"))
     }
 
     /// Whether all these programs are built; if not, what a test should do about it.
@@ -122,7 +129,7 @@ pub fn home_or_skip(programs: &[&str]) -> Option<PeerHome> {
 }
 
 /// A client for the current context of a kubeconfig.
-async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let file = kube::config::Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await?;
     Ok(kube::Client::try_from(config)?)

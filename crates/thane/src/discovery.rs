@@ -27,6 +27,8 @@ use crate::failure::Failure;
 const PACKAGE: &str = "/konsul.agent.";
 /// Bytes of an agent's file set aside for small writes; what is registered on one node is little.
 const AGENT_JOURNAL: usize = 4 * 1024 * 1024;
+/// Memory for pages of that file; it is read when the agent starts.
+const AGENT_CACHE: usize = 2 * 1024 * 1024;
 
 /// Neither file is read as it was before: what changed since when is kept with the things themselves.
 const LITTLE_HISTORY: HistoryLimits =
@@ -65,8 +67,8 @@ pub(crate) async fn agent(
     ground: &Ground,
     metrics: &mut Metrics,
 ) -> Result<Arc<Agent>, Failure> {
-    let store =
-        open(file, RedbOptions { journal_bytes: AGENT_JOURNAL, history: LITTLE_HISTORY, ..RedbOptions::default() })?;
+    let kept = RedbOptions { journal_bytes: AGENT_JOURNAL, cache_bytes: AGENT_CACHE, ..RedbOptions::default() };
+    let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..kept })?;
     let (network, clock) = (Arc::clone(&ground.network), Arc::clone(&ground.clock));
     let started = Agent::start(options, store, network, tls, clock, ground.tasks.child("agent")).await;
     let agent = started.map_err(|error| Failure::from(error).about(&file.display().to_string()))?;

@@ -7,6 +7,7 @@ pub(crate) mod hub;
 pub(crate) mod link;
 pub(crate) mod redis;
 mod upstream;
+pub(crate) mod workflows;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::roles::words::{AgentWords, HubWords};
 use agent::AgentSettings;
 use gateway::GatewaySettings;
 use hub::HubSettings;
+use workflows::WorkflowSettings;
 
 /// Everything that can be configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) agent: AgentSettings,
     /// `thane gateway`.
     pub(crate) gateway: GatewaySettings,
+    /// Steps of Workflows, of `thane up` and `thane operator`.
+    pub(crate) workflows: WorkflowSettings,
 }
 
 /// The `up` section.

@@ -6,6 +6,7 @@ mod discovery;
 mod fleet;
 mod install;
 mod kubeconfig;
+mod lodging;
 mod nodes;
 mod redis;
 mod sandboxes;
@@ -130,9 +131,10 @@ async fn start(
     agentworkloads::start(&place, &names, &apis, &mut registry).await?;
     if up.pods {
         let runners = nodes::start(up, &place, &names, &apis, &mut registry).await;
-        let gateway = sandboxes::start(up, &place, &runners, &mut registry).await?;
-        endpoints.extend(gateway.map(|gateway| ("gateway".to_owned(), gateway)));
-        workflows::start(&place, &names, &apis, &runners, &mut registry).await?;
+        let sandboxes = sandboxes::start(up, &place, &runners, &mut registry).await?;
+        endpoints.extend(sandboxes.gateway.clone().map(|gateway| ("gateway".to_owned(), gateway)));
+        let said = &settings.value.workflows;
+        workflows::start(&place, &names, &apis, &runners, said, &sandboxes, &mut registry).await?;
     }
     let health = Readiness::new();
     let admin = Admin { tasks: tasks.clone(), readiness, health, registry, levels, config: settings.rows() };
@@ -161,7 +163,7 @@ async fn start_api(
     }
     let started = Embedded::start(config, SharedClock::clone(clock), network, &tasks.child(name)).await;
     let api = started.map_err(|error| Failure::from(error).about(name))?;
-    api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules)]);
+    api.server.review_by(vec![Arc::new(thane_sandbox::admission::Rules), Arc::new(thane_workload::agent::Approvals)]);
     let own = ["argocd", sandboxes::NAMESPACE, workflows::NAMESPACE, agentworkloads::NAMESPACE];
     let mut namespaces: Vec<String> = own.into_iter().map(str::to_owned).collect();
     if name == HUB {

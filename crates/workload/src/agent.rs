@@ -1,6 +1,7 @@
 //! `AgentWorkload`s: a policy lets one start, it becomes a Workflow of the template it names, a policy or a person opens its
 //! gates, and its end is what both say.
 
+mod answers;
 pub mod controller;
 mod create;
 pub mod definition;
@@ -11,7 +12,8 @@ mod plan;
 mod tests;
 mod view;
 
+pub use answers::Approvals;
 pub use create::Services;
-pub use kind::{AgentWorkload, AgentWorkloadSpec, AgentWorkloadStatus};
-pub use plan::{Answer, Ask, Effect, Planned, Seen, plan};
+pub use kind::{AgentWorkload, AgentWorkloadSpec, AgentWorkloadStatus, GateAnswer};
+pub use plan::{Ask, Effect, Planned, Seen, plan};
 pub use view::WorkflowView;

@@ -6,8 +6,10 @@
 
 pub mod actions;
 mod done;
+mod lodging;
 mod metrics;
 mod queue;
+mod repository;
 mod store;
 mod watches;
 mod work;
@@ -23,6 +25,8 @@ use serde_json::Value;
 use thane_runtime::{SharedClock, Tasks};
 
 use crate::steps::Settings;
+use crate::steps::runner::StepRunner;
+use lodging::Lodging;
 pub use metrics::Metrics;
 use queue::Queue;
 use store::Store;
@@ -31,7 +35,7 @@ use store::Store;
 const WORKERS: usize = 16;
 
 /// What a controller is told.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Whose Workflows it takes: those with this instance id, or those with none.
     pub instance: Option<String>,
@@ -39,6 +43,8 @@ pub struct Options {
     pub settings: Settings,
     /// Where artifacts without a location go.
     pub repository: Option<Value>,
+    /// Who has warm sandboxes for steps that ask for one.
+    pub runner: Option<Arc<dyn StepRunner>>,
 }
 
 /// All that looks at Workflows share.
@@ -49,6 +55,8 @@ struct Shared {
     store: Store,
     queue: Queue,
     metrics: Metrics,
+    lodging: Lodging,
+    tasks: Tasks,
     /// Namespaces that have the claim for artifacts.
     claimed: Mutex<BTreeSet<String>>,
 }
@@ -62,6 +70,8 @@ pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks
         queue: Queue::new(Arc::clone(&clock)),
         clock,
         metrics,
+        lodging: Lodging::default(),
+        tasks: tasks.clone(),
         claimed: Mutex::default(),
     });
     watches::start(&shared, tasks);

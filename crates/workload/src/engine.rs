@@ -19,6 +19,7 @@ mod parallelism;
 mod phase;
 mod pods;
 mod resolve;
+mod resources;
 mod retry;
 mod scope;
 mod steps;
@@ -56,6 +57,8 @@ pub struct Seen<'a> {
     pub pods: &'a BTreeMap<String, Arc<Pod>>,
     /// What was reported, by node id.
     pub results: &'a BTreeMap<String, Arc<TaskResult>>,
+    /// Steps that wait for a sandbox or are in one, by node id, and whether they are.
+    pub lodged: &'a BTreeMap<String, bool>,
     /// Steps whose pod could not be made, by node id, and why.
     pub refused: &'a BTreeMap<String, Refused>,
     /// Templates and settings elsewhere.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from thane_sdk import GatewayClient, GatewayError, StepRequest, _events
+from thane_sdk import GatewayClient, GatewayError, StepRequest, _events, session
 
 
 def client(answer: Callable[[httpx.Request], httpx.Response]) -> GatewayClient:
@@ -81,3 +81,16 @@ def test_a_gateway_that_is_not_there() -> None:
 
 def test_lines_without_events() -> None:
     assert list(_events.parse(["event: a", "", ":c", "data: 1", "data: 2", ""])) == [("message", "1\n2")]
+
+
+def test_tools_are_listed_with_where_they_are() -> None:
+    listed = '{"tools": [{"name": "a", "entrypoint": "run"}, {"name": "b"}]}'
+    there = '"/opt/arl/tools/a/manifest.json"{"name": "a"}\n"/opt/arl/tools/image-0/c/manifest.json"{"name": "c"}'
+    tools = session._tools(f"{listed}\n{there}\n").tools
+    assert [(tool.name, tool.entrypoint, tool.directory) for tool in tools] == [
+        ("a", "run", "/opt/arl/tools/a"),
+        ("b", None, None),
+        ("c", None, "/opt/arl/tools/image-0/c"),
+    ]
+    assert session._tools(f'{listed}"/x/manifest.json"nonsense').tools == session._tools(listed).tools
+    assert session._tools("").tools == []

@@ -70,9 +70,9 @@ async fn bridge(open: &Open, calls: &Calls, request: &TerminalRequest) -> Result
     };
     let outcome = if ran.is_ok() { Outcome::Done } else { Outcome::Failed };
     output.end(ran.err()).await;
-    drop(output);
-    // What was sent last is lost if the stream is dropped at once.
+    // The hub ends the stream when it has everything: ended by us before, a Go principal drops what it has not shown yet.
     let _ = tokio::time::timeout(FAREWELL, input.for_each(|_| std::future::ready(()))).await;
+    drop(output);
     Ok(outcome)
 }
 

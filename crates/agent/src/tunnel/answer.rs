@@ -8,7 +8,7 @@ use kube::client::Body;
 use thane_api::wire::tunnel::frame::Part;
 use thane_api::wire::tunnel::{Answer, Frame, Refusal, Request};
 use thane_link::tunnel::{
-    Broken, Inlet, Receiving, Sending, answer_headers, ends, exchange, frame, read_headers, request_headers,
+    Broken, Inlet, Receiving, Sending, answer_headers, ends, exchange, frame, read_headers, relay, request_headers,
 };
 use tokio::sync::mpsc;
 use tonic::Streaming;
@@ -24,6 +24,9 @@ pub(super) async fn answer(
 ) -> Result<(), Broken> {
     let (sending, receiving, inlet) = ends(&out, &tunnel.metrics.bytes);
     let work = async {
+        if request.method == Method::CONNECT.as_str() {
+            return connect(tunnel, &request.target, &out, sending, receiving).await;
+        }
         match ask(tunnel, &request, receiving).await {
             Ok((response, receiving)) => pass(response, &out, sending, receiving).await,
             Err(reason) => {
@@ -42,6 +45,31 @@ pub(super) async fn answer(
     drop(out);
     // The hub ends the call when it has all of it; dropped earlier, it might lose what is still on its way.
     let _ = tokio::time::timeout(tunnel.config.answer_timeout, reading).await;
+    Ok(())
+}
+
+/// Carries bytes to a place and back.
+async fn connect(
+    tunnel: &Tunnel,
+    place: &str,
+    out: &mpsc::Sender<Frame>,
+    sending: Sending,
+    receiving: Receiving,
+) -> Result<(), Broken> {
+    let connected = match &tunnel.places {
+        Some(places) => places.connect(place, tunnel.config.answer_timeout).await,
+        None => Err("this agent carries bytes to nobody but its cluster's API".to_owned()),
+    };
+    let stream = match connected {
+        Ok(stream) => stream,
+        Err(reason) => {
+            let refusal = Part::Refusal(Refusal { reason });
+            return out.send(frame(refusal)).await.map_err(|_| Broken::Gone);
+        }
+    };
+    let head = Answer { status: u32::from(StatusCode::OK.as_u16()), headers: Vec::new() };
+    out.send(frame(Part::Answer(head))).await.map_err(|_| Broken::Gone)?;
+    relay(stream, sending, receiving).await;
     Ok(())
 }
 

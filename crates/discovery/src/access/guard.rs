@@ -64,7 +64,7 @@ impl Guard {
     /// What the bearer of a secret may do, if that is known without waiting.
     pub fn quick(&self, secret: Option<&str>) -> Option<Access> {
         let reading = self.backend.ready(&Topic::Tokens, Consistency::Stale)?;
-        self.tokens(reading).resolve(secret).ok()
+        self.tokens(reading).resolve(secret, self.backend.now()).ok()
     }
 
     /// What the bearer of a secret, or of none, may do.
@@ -80,7 +80,7 @@ impl Guard {
                 None => return Err(Refused::Untold),
             },
         };
-        Ok(self.tokens(reading).resolve(secret)?)
+        Ok(self.tokens(reading).resolve(secret, self.backend.now())?)
     }
 
     /// What the hub says; an agent that has just started is given a moment to reach it.

@@ -29,7 +29,7 @@ fn the_most_specific_rule_decides() {
         rule(Resource::Key, "both", false, Policy::Read),
         rule(Resource::Service, "Web", true, Policy::Write),
     ];
-    let access = tokens(vec![token("t", rules)]).resolve(Some("t")).unwrap();
+    let access = tokens(vec![token("t", rules)]).resolve(Some("t"), Timestamp::UNIX_EPOCH).unwrap();
     let table = [
         (Resource::Key, "other", Policy::Read),
         (Resource::Key, "app/x", Policy::Write),
@@ -55,23 +55,35 @@ fn the_most_specific_rule_decides() {
 #[test]
 fn without_tokens_all_is_open_and_with_one_it_is_closed() {
     let open = tokens(Vec::new());
-    assert!(open.is_open() && open.resolve(Some("anything")).unwrap().allows(Resource::Operator, "", Policy::Write));
+    assert!(
+        open.is_open()
+            && open.resolve(Some("anything"), Timestamp::UNIX_EPOCH).unwrap().allows(
+                Resource::Operator,
+                "",
+                Policy::Write
+            )
+    );
     let closed = tokens(vec![token("t", Vec::new())]);
-    assert_eq!(closed.resolve(Some("forged")).unwrap_err(), UnknownToken);
-    let refusal = closed.resolve(None).unwrap().require(Resource::Key, "a", Policy::Read).unwrap_err();
+    assert_eq!(closed.resolve(Some("forged"), Timestamp::UNIX_EPOCH).unwrap_err(), UnknownToken);
+    let refusal =
+        closed.resolve(None, Timestamp::UNIX_EPOCH).unwrap().require(Resource::Key, "a", Policy::Read).unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "Permission denied: anonymous token lacks permission 'key:read' on \"a\". The anonymous token is used implicitly \
          when a request does not specify a token."
     );
-    let refusal = closed.resolve(Some("t")).unwrap().require(Resource::Service, "web", Policy::Write).unwrap_err();
+    let refusal = closed
+        .resolve(Some("t"), Timestamp::UNIX_EPOCH)
+        .unwrap()
+        .require(Resource::Service, "web", Policy::Write)
+        .unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "Permission denied: token with AccessorID 't' lacks permission 'service:write' on \"web\""
     );
     let named = tokens(vec![token(ANONYMOUS, vec![rule(Resource::Key, "pub/", false, Policy::Read)])]);
-    assert!(named.resolve(None).unwrap().allows(Resource::Key, "pub/a", Policy::Read));
-    assert!(named.resolve(Some(ANONYMOUS)).is_err(), "its name is no secret");
+    assert!(named.resolve(None, Timestamp::UNIX_EPOCH).unwrap().allows(Resource::Key, "pub/a", Policy::Read));
+    assert!(named.resolve(Some(ANONYMOUS), Timestamp::UNIX_EPOCH).is_err(), "its name is no secret");
 }
 
 #[test]
@@ -89,7 +101,7 @@ fn rule_sets_and_identities_add_up() {
     };
     let root = Token { rule_sets: vec![builtin::MANAGEMENT.to_owned()], ..token("root", Vec::new()) };
     let tokens = Tokens::of([all, root].map(Arc::new).into_iter(), [&set].into_iter());
-    let access = tokens.resolve(Some("t")).unwrap();
+    let access = tokens.resolve(Some("t"), Timestamp::UNIX_EPOCH).unwrap();
     let table = [
         (Resource::Key, "shared/a", Policy::Read),
         (Resource::Key, "own/a", Policy::Write),
@@ -106,7 +118,7 @@ fn rule_sets_and_identities_add_up() {
             assert_eq!(access.allows(resource, name, wanted), wanted <= most, "{name} {wanted:?}");
         }
     }
-    let root = tokens.resolve(Some("root")).unwrap();
+    let root = tokens.resolve(Some("root"), Timestamp::UNIX_EPOCH).unwrap();
     assert!(Resource::ALL.into_iter().all(|resource| root.allows(resource, "any", Policy::Write)));
     assert!(tokens.any_allows(Resource::Acl, Policy::Write));
 }
@@ -119,5 +131,17 @@ fn what_is_built_in_means_what_it_says() {
         read.sort_by_key(|rule| rule.resource);
         meant.sort_by_key(|rule| rule.resource);
         assert_eq!(read, meant, "{}", set.name);
+    }
+}
+
+#[test]
+fn an_expired_token_is_known_to_nobody() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let brief = Token { expires: Some(at(60)), ..token("brief", vec![rule(Resource::Key, "", false, Policy::Write)]) };
+    let tokens = tokens(vec![brief, token("lasting", Vec::new())]);
+    for (secret, second, known) in
+        [("brief", 0, true), ("brief", 59, true), ("brief", 60, false), ("lasting", 60, true)]
+    {
+        assert_eq!(tokens.resolve(Some(secret), at(second)).is_ok(), known, "{secret} at {second}");
     }
 }

@@ -11,6 +11,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod udp;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -205,6 +206,7 @@ impl Runner {
             match self.kind {
                 Kind::Http => http::ask(&self.tools, &self.check.definition).await,
                 Kind::Tcp => tcp::ask(&self.tools, &self.check.definition).await,
+                Kind::Udp => udp::ask(&self.check.definition).await,
                 Kind::Grpc => grpc::ask(&self.tools, &self.check.definition).await,
                 Kind::H2Ping => h2ping::ask(&self.tools, &self.check.definition).await,
                 Kind::Script => script::run(&self.check.definition.args).await,

@@ -363,6 +363,7 @@ impl Config {
             service_ttl: self.cache.service_ttl.0,
             kv_ttl: self.cache.kv_ttl.0,
             health_ttl: self.cache.health_ttl.0,
+            ..Limits::default()
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The agent's connection to a hub: made again for ever, with the next hub when one is away.
 
-mod commons;
 mod session;
 
 pub(super) use session::{content, timely};

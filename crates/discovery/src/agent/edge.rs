@@ -21,7 +21,7 @@ use super::state::{Change, ReplaceChecks, unknown_check};
 use crate::backend::{
     Backend, Caller, Consistency, Freshness, LocalAgent, LocalService, Place, Reading, Unavailable, Wake,
 };
-use crate::command::{Command, Done, Outcome, Refusal};
+use crate::command::{Command, Done, KvVerb, Outcome, Refusal};
 use crate::model::{Check, Index, Service, Status};
 use crate::topic::Topic;
 use crate::wire::convert;
@@ -87,9 +87,9 @@ impl Agent {
 
     async fn forward(&self, caller: &Caller, command: &Command) -> Result<Done, Refusal> {
         let mut client = self.core.client().ok_or(Refusal::NoHub)?;
-        let command = serde_json::to_vec(command).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        let json = serde_json::to_vec(command).map_err(|error| Refusal::Invalid(error.to_string()))?;
         let token = caller.token.clone().unwrap_or_default();
-        let reply = match timely(client.write(WriteRequest { command: command.into(), token })).await {
+        let reply = match timely(client.write(WriteRequest { command: json.into(), token })).await {
             Ok(reply) => reply.into_inner(),
             // Whether it happened, nobody knows; whoever asked is told that it may not have.
             Err(lost) => return Err(refusal(&lost)),
@@ -98,8 +98,19 @@ impl Agent {
             .map_err(|error| Refusal::Failed(format!("the hub's answer cannot be read: {error}")))?;
         let index = convert::index(reply.current_index);
         let done = Done { index, outcome: outcome? };
-        self.core.followed.reached(index, SEEN_TIMEOUT).await;
+        if self.may_be_held(command) {
+            self.core.followed.reached(index, SEEN_TIMEOUT).await;
+        }
         Ok(done)
+    }
+
+    /// Whether what is held here may have to change with what the hub has just done. What is asked for later is as the hub
+    /// has it then.
+    fn may_be_held(&self, command: &Command) -> bool {
+        match command {
+            Command::Kv(op) if op.verb != KvVerb::DeleteTree => self.core.followed.holds_key(&op.key),
+            _ => true,
+        }
     }
 }
 
@@ -157,6 +168,10 @@ impl Backend for Agent {
     fn is_open_until_told(&self) -> bool {
         // Without a hub there is nobody who could tell.
         self.options.is_open_until_told || self.core.hubs().is_empty()
+    }
+
+    fn now(&self) -> jiff::Timestamp {
+        self.core.clock.now()
     }
 
     fn local(&self) -> Option<&dyn LocalAgent> {

@@ -1,6 +1,10 @@
 //! Topics held here: kept fresh by the hub's pushes, read without waiting, let go when nobody reads them.
 
+mod commons;
+mod folding;
+mod held;
 mod limits;
+mod room;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -18,14 +22,13 @@ use crate::backend::{Consistency, Freshness, Reading, Wake};
 use crate::model::Index;
 use crate::topic::{Delta, Topic, TopicData};
 
+use folding::Folding;
 pub use limits::Limits;
 pub(super) use limits::Sort;
 pub(super) use slot::Slot;
 
 /// Without room for one more topic a blocked reader looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// What is let go at once when there is no room.
-const EVICT_SHARE: usize = 100;
 
 /// What the hub is to be told about a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,7 @@ pub(super) struct Followed {
     applied: watch::Sender<Index>,
     /// Which life of the hub's data indexes here are of.
     lineage: Mutex<String>,
+    folding: Folding,
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
 }
@@ -71,6 +75,7 @@ impl Followed {
             turned: Notify::new(),
             applied: watch::Sender::new(0),
             lineage: Mutex::default(),
+            folding: Folding::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -150,34 +155,6 @@ impl Followed {
         self.slots.read().get(topic).cloned()
     }
 
-    /// The slot of a topic; `None`: there is no room, everything held is being waited for.
-    pub(super) fn slot(&self, topic: &Topic) -> Option<Arc<Slot>> {
-        if let Some(slot) = self.find(topic) {
-            return Some(slot);
-        }
-        let mut slots = self.slots.write();
-        let entries = self.limits.read().entries;
-        if slots.len() >= entries {
-            let gone = oldest(&slots, entries.div_ceil(EVICT_SHARE));
-            self.let_go(&mut slots, gone);
-            if slots.len() >= entries {
-                return None;
-            }
-        }
-        let slot = slots.entry(topic.clone()).or_insert_with(|| Arc::new(Slot::new(topic.clone(), self.now())));
-        Some(Arc::clone(slot))
-    }
-
-    fn let_go(&self, slots: &mut HashMap<Topic, Arc<Slot>>, gone: Vec<Topic>) {
-        let mut wants = self.wants.lock();
-        for topic in gone {
-            if slots.remove(&topic).is_some() && self.is_connected() {
-                wants.insert(topic, Want::Unsubscribe);
-            }
-        }
-        self.wanted.notify_one();
-    }
-
     /// Holds a topic for ever.
     pub(super) fn pin(&self, topic: &Topic) {
         if let Some(slot) = self.slot(topic) {
@@ -209,26 +186,6 @@ impl Followed {
         }
     }
 
-    /// Lets go of what nobody reads.
-    pub(super) fn sweep(&self) {
-        let now = self.now();
-        let limits = self.limits.read().clone();
-        let ttl = |topic: &Topic| match Sort::of(topic) {
-            Sort::Service => limits.service_ttl,
-            Sort::Kv => limits.kv_ttl,
-            Sort::Health => limits.health_ttl,
-        };
-        let mut slots = self.slots.write();
-        let idle = slots.iter().filter(|(topic, slot)| {
-            let limit = u64::try_from(ttl(topic).as_millis()).unwrap_or(u64::MAX);
-            is_free(slot) && now.saturating_sub(slot.last_read()) >= limit
-        });
-        let gone: Vec<Topic> = idle.map(|(topic, _)| topic.clone()).collect();
-        if !gone.is_empty() {
-            self.let_go(&mut slots, gone);
-        }
-    }
-
     /// The topics read most.
     pub(super) fn popular(&self, most: usize) -> Vec<Topic> {
         let slots = self.slots.read();
@@ -249,7 +206,7 @@ impl Followed {
     pub(super) fn apply(&self, delta: &Delta) -> Option<Arc<TopicData>> {
         let slot = self.find(&delta.topic)?;
         let epoch = self.epoch.load(Ordering::Acquire);
-        match slot.apply(delta) {
+        match slot.apply(delta, |rows| self.share(rows)) {
             slot::Applied::Same => {
                 slot.confirm(epoch);
                 None
@@ -257,6 +214,7 @@ impl Followed {
             slot::Applied::New(data) => {
                 slot.confirm(epoch);
                 slot.changed.notify_waiters();
+                self.opened(&slot, &data);
                 Some(data)
             }
             slot::Applied::Gap => {
@@ -284,6 +242,15 @@ impl Followed {
             *known = index.max(*known);
             is_newer
         });
+    }
+
+    /// Whether a key is in something held, or asked for.
+    pub(super) fn holds_key(&self, key: &str) -> bool {
+        self.slots.read().keys().any(|topic| match topic {
+            Topic::Key(held) => held == key,
+            Topic::Keys(prefix) => key.starts_with(prefix.as_str()),
+            _ => false,
+        })
     }
 
     /// Everything up to here has been pushed.
@@ -318,12 +285,15 @@ impl Followed {
             return None;
         }
         let reading = self.reading(&slot, is_fresh)?;
-        self.hits.fetch_add(1, Ordering::Relaxed);
+        // Tokens are looked at with every request; that is nobody's read.
+        if *topic != Topic::Tokens {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
         Some(reading)
     }
 
     fn reading(&self, slot: &Slot, is_fresh: bool) -> Option<Reading> {
-        let data = slot.data()?;
+        let data = self.content(slot)?;
         let now = self.now();
         slot.read_at(now);
         let is_connected = self.is_connected();
@@ -339,7 +309,7 @@ impl Followed {
 
     /// What is held of a topic; what is not is asked for once, however many wait. `None`: nobody can say.
     pub(super) async fn read(&self, slot: &Slot, most: Duration) -> Option<Reading> {
-        let was_held = slot.data().is_some();
+        let was_held = slot.is_held();
         let deadline = tokio::time::sleep(most);
         tokio::pin!(deadline);
         loop {
@@ -377,20 +347,4 @@ impl Followed {
             changed.await;
         })
     }
-}
-
-/// Whether a topic may be let go.
-fn is_free(slot: &Arc<Slot>) -> bool {
-    !slot.is_pinned() && Arc::strong_count(slot) == 1
-}
-
-/// The topics that were not read for longest.
-fn oldest(slots: &HashMap<Topic, Arc<Slot>>, most: usize) -> Vec<Topic> {
-    let mut free: Vec<(u64, &Topic)> =
-        slots.iter().filter(|(_, slot)| is_free(slot)).map(|(topic, slot)| (slot.last_read(), topic)).collect();
-    let most = most.min(free.len());
-    if most > 0 && most < free.len() {
-        free.select_nth_unstable(most - 1);
-    }
-    free.into_iter().take(most).map(|(_, topic)| topic.clone()).collect()
 }

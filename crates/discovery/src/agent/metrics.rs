@@ -91,6 +91,9 @@ impl Collector for Levels {
             let count = i64::try_from(followed.count(sort)).unwrap_or(i64::MAX);
             ConstGauge::new(count).encode(entries.encode_family(&[("type", sort.as_str())])?)?;
         }
+        let help = "Topics held folded: those read least recently, once many are open";
+        let metric = encoder.encode_descriptor("konsul_agent_cache_folded", help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::try_from(followed.folded()).unwrap_or(i64::MAX)).encode(metric)?;
         let (services, counts) = core.ledger().with(|state| {
             let of = |status| state.checks().values().filter(|kept| kept.check.status == status).count();
             let counts = [Status::Passing, Status::Warning, Status::Critical].map(|status| (status, of(status)));

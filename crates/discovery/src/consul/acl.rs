@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::call::{Call, Outcome};
@@ -21,6 +22,7 @@ pub(super) const HIDDEN: &str = "<hidden>";
 /// All tokens and rule sets.
 pub(super) struct Known {
     pub(super) reading: Reading,
+    now: Timestamp,
 }
 
 impl Known {
@@ -33,10 +35,10 @@ impl Known {
         !self.data().rows.iter().any(|row| matches!(row, Row::Token(_)))
     }
 
-    /// Tokens by accessor; the one that stands for having none is always among them.
+    /// Tokens by accessor, without those whose time is over; the one that stands for having none is always among them.
     pub(super) fn tokens(&self) -> Vec<Indexed<Token>> {
         let stored = self.data().rows.iter().filter_map(|row| match row {
-            Row::Token(token) => Some(token.clone()),
+            Row::Token(token) if !token.value.is_expired(self.now) => Some(token.clone()),
             _ => None,
         });
         let mut tokens: Vec<_> = stored.collect();
@@ -93,8 +95,13 @@ impl Call<'_> {
         Ok(self.access.require(Resource::Acl, "", wanted)?)
     }
 
+    pub(super) fn now(&self) -> Timestamp {
+        self.consul.backend.now()
+    }
+
     pub(super) async fn known(&self, options: &ReadOptions) -> Result<Known, Failure> {
-        Ok(Known { reading: self.topic(&Topic::Tokens, options).await? })
+        let reading = self.topic(&Topic::Tokens, options).await?;
+        Ok(Known { reading, now: self.now() })
     }
 
     pub(super) fn acl_json<T: serde::Serialize + ?Sized>(

@@ -1,6 +1,9 @@
 //! `/v1/acl/bootstrap` and `/v1/acl/token*`.
 
+use std::time::Duration;
+
 use http::Method;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::acl::{HIDDEN, Known, hash, is_uuid};
@@ -9,8 +12,12 @@ use super::failure::Failure;
 use super::options::ReadOptions;
 use crate::access::{ANONYMOUS, builtin, digest, rules};
 use crate::command::{Command, Outcome as Written};
+use crate::decode::duration::print;
 use crate::decode::{self, Link, TokenBody};
 use crate::model::{Index, Indexed, Policy, Token};
+
+/// A token that expires lasts so long at least.
+const LASTS_MIN: Duration = Duration::from_mins(1);
 
 const ABSENT: &str = "token does not exist: ACL not found";
 
@@ -37,6 +44,8 @@ struct TokenView {
     rules: String,
     local: bool,
     create_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiration_time: Option<String>,
     hash: String,
     create_index: Index,
     modify_index: Index,
@@ -84,7 +93,8 @@ impl TokenView {
             node_identities: value.nodes.iter().map(node).collect(),
             rules: rules::print(&value.rules),
             local: false,
-            create_time: value.created.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string(),
+            create_time: value.created.unwrap_or(Timestamp::UNIX_EPOCH).to_string(),
+            expiration_time: value.expires.map(|expires| expires.to_string()),
             hash: hash(value),
             create_index: token.create_index,
             modify_index: token.modify_index,
@@ -189,9 +199,33 @@ impl Call<'_> {
         if known.tokens().iter().any(|token| token.value.secret_digest == secret_digest) {
             return Err(Failure::failed("Invalid Token: SecretID is already in use"));
         }
-        let token = self.token_from(asked, secret_digest, &known)?;
+        let expires = self.expiry(&asked)?;
+        let token = Token { expires, ..self.token_from(asked, secret_digest, &known)? };
         let token = written(self.write(Command::PutToken(token)).await?.outcome)?;
         self.json(&TokenView::new(&token, &known, &secret))
+    }
+
+    /// When a new token is to expire.
+    fn expiry(&self, asked: &TokenBody) -> Result<Option<Timestamp>, Failure> {
+        let failed = |text: String| Err(Failure::failed(text));
+        let now = self.now();
+        let expires = match (Duration::from_nanos(asked.lasts.unsigned_abs()), asked.expires) {
+            (lasts, _) if asked.lasts < 0 => {
+                return failed(format!("Token Expiration TTL '-{}' should be > 0", print(lasts)));
+            }
+            (Duration::ZERO, expires) => expires,
+            (_, Some(_)) => return failed("Token Expiration TTL and Expiration Time cannot both be set".to_owned()),
+            (lasts, None) => Some(now.saturating_add(lasts).unwrap_or(Timestamp::MAX)),
+        };
+        let Some(expires) = expires else { return Ok(None) };
+        let Ok(left) = Duration::try_from(expires.duration_since(now)) else {
+            return failed("ExpirationTime cannot be before CreateTime".to_owned());
+        };
+        if left < LASTS_MIN {
+            let (least, left) = (print(LASTS_MIN), print(left));
+            return failed(format!("ExpirationTime cannot be less than {least} in the future (was {left})"));
+        }
+        Ok(Some(expires))
     }
 
     async fn token_update(&self, accessor: &str) -> Outcome {
@@ -211,6 +245,9 @@ impl Call<'_> {
             || accessor == ANONYMOUS && asked.secret == "anonymous";
         if !is_same {
             return Err(Failure::failed("Changing a token's SecretID is not permitted"));
+        }
+        if asked.lasts != 0 || asked.expires.is_some() && asked.expires != before.value.expires {
+            return Err(Failure::failed(format!("Cannot change expiration time of {accessor}")));
         }
         accessor.clone_into(&mut asked.accessor);
         let token = self.token_from(asked, before.value.secret_digest.clone(), &known)?;
@@ -262,9 +299,6 @@ impl Call<'_> {
         if let Some(name) = asked.templates.first() {
             return failed(format!("No such ACL templated policy with Name {name:?}"));
         }
-        if asked.expires {
-            return failed("Invalid Token: tokens do not expire here; ExpirationTTL cannot be set".to_owned());
-        }
         let mut rule_sets = Vec::with_capacity(asked.policies.len());
         for link in &asked.policies {
             let fits = |set: &crate::model::RuleSet| {
@@ -296,6 +330,7 @@ impl Call<'_> {
             services: asked.services,
             nodes: asked.nodes,
             created: None,
+            expires: None,
         })
     }
 }

@@ -45,8 +45,13 @@ impl Consul {
                 }
                 absent = true;
             }
-            if index > floor || timeout_at(deadline, wake).await.is_err() {
+            if index > floor {
                 return Ok(reading);
+            }
+            // What nobody looks at while it waits need not be kept as it is.
+            drop(reading);
+            if timeout_at(deadline, wake).await.is_err() {
+                return self.once(caller, topic, options).await;
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Tokens and policies.
 
+use jiff::Timestamp;
+
+use super::duration;
 use super::fields::Fields;
 use super::json::{self, Json};
 use super::shape::{self, Field, Kind, Shape};
@@ -26,8 +29,10 @@ pub struct TokenBody {
     pub nodes: Vec<NodeIdentity>,
     /// Rules of its own: not Consul's.
     pub rules: String,
-    /// Whether it is to expire.
-    pub expires: bool,
+    /// How long it is to last, in nanoseconds; 0: for ever, or until [`TokenBody::expires`].
+    pub lasts: i64,
+    /// When it is to expire.
+    pub expires: Option<Timestamp>,
 }
 
 /// Something named by its id or its name.
@@ -146,6 +151,7 @@ const BOOTSTRAP: Shape =
 
 /// `acl/token`.
 pub fn token(body: &[u8]) -> Result<TokenBody, String> {
+    let complain = |complaint: String| format!("Token decoding failed: {complaint}");
     let value = read(body, &TOKEN, "Token")?;
     let fields = Fields::of(&value);
     let links = |key: &str| {
@@ -153,11 +159,14 @@ pub fn token(body: &[u8]) -> Result<TokenBody, String> {
         fields.objects(key).map(link).collect()
     };
     let text = |key: &str| fields.text(&[key]);
-    let says = |key: &str| match fields.get(key) {
-        None => false,
-        Some(Json::Text(text)) => !text.is_empty() && text != "0s",
-        Some(Json::Number(number)) => number != "0",
-        Some(_) => true,
+    let lasts = match fields.get("ExpirationTTL") {
+        Some(Json::Text(text)) if !text.is_empty() => duration::nanos(text).map_err(complain)?,
+        _ => fields.nanos(&["ExpirationTTL"]),
+    };
+    // Go's empty time is none.
+    let expires = match text("ExpirationTime").as_str() {
+        "" | "0001-01-01T00:00:00Z" => None,
+        given => Some(given.parse::<Timestamp>().map_err(|_| complain(format!("{given:?} is no time")))?),
     };
     Ok(TokenBody {
         accessor: text("AccessorID"),
@@ -175,7 +184,8 @@ pub fn token(body: &[u8]) -> Result<TokenBody, String> {
             })
             .collect(),
         rules: text("Rules"),
-        expires: says("ExpirationTTL") || says("ExpirationTime"),
+        lasts,
+        expires,
     })
 }
 

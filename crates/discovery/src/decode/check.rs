@@ -22,6 +22,7 @@ pub(super) fn definition(fields: Fields<'_>) -> CheckDefinition {
         tls_server_name: fields.text(&["TLSServerName", "tls_server_name"]),
         tcp: fields.text(&["TCP"]),
         tcp_use_tls: fields.flag(&["TCPUseTLS", "tcp_use_tls"]),
+        udp: fields.text(&["UDP"]),
         grpc: fields.text(&["GRPC"]),
         grpc_use_tls: fields.flag(&["GRPCUseTLS", "grpc_use_tls"]),
         h2ping_use_tls: !h2ping.is_empty() && !fields.denied(&["H2PingUseTLS", "h2ping_use_tls"]),
@@ -46,6 +47,7 @@ pub(super) fn validate(fields: Fields<'_>, definition: &CheckDefinition) -> Resu
     let asks = !definition.args.is_empty()
         || !definition.http.is_empty()
         || !definition.tcp.is_empty()
+        || !definition.udp.is_empty()
         || !definition.grpc.is_empty()
         || !definition.h2ping.is_empty()
         || foreign.is_some_and(|(name, _)| name != "DockerContainerID");
@@ -75,8 +77,7 @@ pub(super) fn validate(fields: Fields<'_>, definition: &CheckDefinition) -> Resu
 
 /// A kind of check that Consul knows and no agent here runs.
 fn foreign(fields: Fields<'_>) -> Option<(&'static str, &'static str)> {
-    let kinds =
-        [("UDP", "", "udp"), ("OSService", "", "os_service"), ("DockerContainerID", "docker_container_id", "docker")];
+    let kinds = [("OSService", "", "os_service"), ("DockerContainerID", "docker_container_id", "docker")];
     kinds.iter().find(|(key, older, _)| !fields.text(&[key, older]).is_empty()).map(|(key, _, kind)| (*key, *kind))
 }
 
@@ -91,6 +92,8 @@ pub(super) fn kind(definition: &CheckDefinition) -> &'static str {
         "ttl"
     } else if !definition.tcp.is_empty() && interval {
         "tcp"
+    } else if !definition.udp.is_empty() && interval {
+        "udp"
     } else if !definition.alias_node.is_empty() || !definition.alias_service.is_empty() {
         "alias"
     } else if !definition.args.is_empty() {

@@ -115,8 +115,14 @@ fn services_that_are_read_but_make_no_sense_are_refused() {
             "Invalid check: Interval and TTL cannot both be specified",
         ),
         (r#"{"Name":"a","Checks":[{}]}"#, "Invalid check: TTL must be > 0 for TTL checks"),
-        (r#"{"Name":"a","Check":{"UDP":"a:1","Interval":"1s"}}"#, "Invalid check: udp checks are not supported"),
-        (r#"{"Name":"a","Check":{"UDP":"a:1","Interval":"1s"}}"#, "Invalid check: udp checks are not supported"),
+        (
+            r#"{"Name":"a","Check":{"UDP":"a:1"}}"#,
+            "Invalid check: Interval must be > 0 for Script, HTTP, H2PING, TCP, UDP or OSService checks",
+        ),
+        (
+            r#"{"Name":"a","Check":{"OSService":"a","Interval":"1s"}}"#,
+            "Invalid check: os_service checks are not supported",
+        ),
         (
             r#"{"Name":"a","Check":{"docker_container_id":"x","args":["x"],"Interval":"1s"}}"#,
             "Invalid check: docker checks are not supported",

@@ -53,6 +53,17 @@ impl Timers {
                     _ => self.deadlines.disarm(&due),
                 }
             }
+            Id::Token(accessor) => {
+                let due = Due::Token(accessor.clone());
+                let expires = match tables.get(id) {
+                    Some(Thing::Token(token)) => token.value.expires,
+                    _ => None,
+                };
+                match expires {
+                    Some(expires) => self.deadlines.arm(due, at(expires, now)),
+                    None => self.deadlines.disarm(&due),
+                }
+            }
             _ => {}
         }
     }

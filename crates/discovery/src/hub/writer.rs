@@ -187,7 +187,7 @@ impl Writer {
                 Due::Session(_) => _ = self.metrics.expired.inc(),
                 Due::Lease(_) => _ = self.metrics.lapsed.inc(),
                 Due::Reap(_) => _ = self.metrics.reaped.inc(),
-                Due::Delay(_) => {}
+                Due::Delay(_) | Due::Token(_) => {}
             }
             tracing::debug!(?due, "due in the registry");
             let mut hot = self.shared.hot.write();

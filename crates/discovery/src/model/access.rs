@@ -23,6 +23,16 @@ pub struct Token {
     pub nodes: Vec<NodeIdentity>,
     /// When it was made; the registry says.
     pub created: Option<Timestamp>,
+    /// From then on nobody knows it; `None`: it does not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+impl Token {
+    /// Whether its time is over.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
 }
 
 /// A node that a token may be.

@@ -8,9 +8,9 @@ use crate::command::Refusal;
 use crate::decode;
 use crate::model::{Check, Service, Status};
 
-const KINDS: [&str; 6] = ["http", "tcp", "grpc", "ttl", "script", "alias"];
+const KINDS: [&str; 7] = ["http", "tcp", "udp", "grpc", "ttl", "script", "alias"];
 /// Keys that say how a check is run at intervals.
-const TIMED: [&str; 6] = ["http", "tcp", "grpc", "args", "script_args", "scriptargs"];
+const TIMED: [&str; 7] = ["http", "tcp", "udp", "grpc", "args", "script_args", "scriptargs"];
 
 /// An instance with its checks.
 pub(super) fn service(body: &[u8], interval: Duration) -> Result<(Service, Vec<Check>), Refusal> {

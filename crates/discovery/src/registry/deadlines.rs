@@ -14,6 +14,8 @@ pub enum Due {
     Reap(String),
     /// A key can be locked again.
     Delay(String),
+    /// A token expires.
+    Token(String),
 }
 
 /// What becomes due when, on a clock that never goes back.

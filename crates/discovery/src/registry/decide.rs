@@ -69,6 +69,7 @@ pub fn due(tables: &Tables, due: &Due, asker: &Asker<'_>) -> Changes {
         Due::Lease(agent) => draft.lapse(agent),
         Due::Reap(agent) => draft.reap(agent),
         Due::Delay(key) => draft.remove(Id::Delay(key.clone())),
+        Due::Token(accessor) => draft.remove(Id::Token(accessor.clone())),
     }
     draft.finish()
 }

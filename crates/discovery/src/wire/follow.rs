@@ -16,8 +16,9 @@ use crate::hub::{Follower, Registry};
 use crate::model::Index;
 use crate::topic::Topic;
 
-/// Bytes of deltas after which a message is full.
-const REPLY_BYTES: usize = 1024 * 1024;
+/// Bytes of deltas after which a message is full. Compression looks back half as far, so a longer one would save nothing,
+/// and both sides hold all of one.
+const REPLY_BYTES: usize = 128 * 1024;
 /// Deltas that are remembered as written.
 const WRITTEN_MAX: usize = 4096;
 

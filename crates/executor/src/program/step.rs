@@ -49,6 +49,8 @@ pub(super) fn step(arguments: impl Iterator<Item = String>) -> ExitCode {
     };
     let places = Places::new(&options.directory);
     let name = std::env::var(CONTAINER).ok().filter(|name| !name.is_empty()).unwrap_or_else(|| MAIN.to_owned());
+    // Held until the end, however that comes.
+    let _alive = alive(&places, &name);
     let code = wrapped(&options, &places, &name).unwrap_or_else(|failure| {
         let _ = writeln!(std::io::stderr(), "{failure}");
         let _ = fs::write(LAST_WORD, failure.to_string());
@@ -118,9 +120,13 @@ fn wrapped(options: &Options, places: &Places, name: &str) -> Result<u8> {
 /// Waits for the program, and for whatever it leaves to the first process meanwhile.
 fn waited(pid: i32) -> Result<u8> {
     loop {
-        // What is left to us is only ours to reap where we are first.
-        let which = if getpid().as_raw_nonzero().get() == 1 { None } else { rustix::process::Pid::from_raw(pid) };
-        let ended = match rustix::process::waitpid(which, WaitOptions::empty()) {
+        // What is left to us is only ours to reap where we are first. "None" would be our own group, where the program is not.
+        let ended = if getpid().as_raw_nonzero().get() == 1 {
+            rustix::process::wait(WaitOptions::empty())
+        } else {
+            rustix::process::waitpid(rustix::process::Pid::from_raw(pid), WaitOptions::empty())
+        };
+        let ended = match ended {
             Err(rustix::io::Errno::INTR) => continue,
             other => other.doing(|| "wait for the command".to_owned())?,
         };
@@ -155,6 +161,19 @@ fn open_to_all(path: &Path) -> std::io::Result<()> {
         let _ = fs::set_permissions(path, PermissionsExt::from_mode(0o777));
     }
     Ok(())
+}
+
+/// A pipe with our end open; without one, only an end that we can tell of is noticed.
+fn alive(places: &Places, name: &str) -> std::io::Result<fs::File> {
+    let path = places.alive(name);
+    open_to_all(&places.container(name))?;
+    let new = path.with_extension("new");
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, &new, rustix::fs::FileType::Fifo, mode, 0)?;
+    let _ = fs::set_permissions(&new, PermissionsExt::from_mode(0o666));
+    let held = fs::File::options().read(true).write(true).open(&new)?;
+    fs::rename(&new, &path)?;
+    Ok(held)
 }
 
 /// The exit code appears at once and whole.

@@ -18,9 +18,10 @@ use thane_api::wire::terminal::TerminalStreamData;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tonic::Status;
 
 use super::answer::refusal;
@@ -32,6 +33,8 @@ use crate::transport::{Caller, Messages};
 
 /// How long a session may last.
 const SESSION_MAX: Duration = Duration::from_mins(30);
+/// Argo CD's agent, told that nothing more is typed, may forget what was typed just before.
+const BEFORE_END: Duration = Duration::from_millis(200);
 /// Messages that wait for a client, or for an agent; then the other side is not read.
 const MESSAGES_MAX: usize = 8;
 
@@ -171,6 +174,9 @@ impl Ends {
             // A client that has gone does not want to know.
             let _ = sink.send(Message::Binary(last)).await;
         }
+        // Without a code, clients take it for an accident and do not believe how the command ended.
+        let farewell = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+        let _ = sink.send(Message::Close(Some(farewell))).await;
         let _ = sink.close().await;
     }
 }
@@ -212,7 +218,10 @@ async fn keys(
         let told = match typed(protocol, &message) {
             Typed::Keys(data) => TerminalStreamData { data, stream_type: "stdin".to_owned(), ..empty },
             Typed::Size { cols, rows } => TerminalStreamData { resize: true, cols, rows, ..empty },
-            Typed::End => TerminalStreamData { eof: true, ..empty },
+            Typed::End => {
+                tokio::time::sleep(BEFORE_END).await;
+                TerminalStreamData { eof: true, ..empty }
+            }
             Typed::Nothing => continue,
         };
         if input.send(told).await.is_err() {

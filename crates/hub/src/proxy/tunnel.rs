@@ -2,6 +2,7 @@
 
 mod call;
 mod lot;
+mod stream;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::gate::Identity;
 use lot::{Lot, Parked};
 
 pub use lot::Outgoing;
+pub use stream::TunnelStream;
 
 /// Bounds of the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +166,16 @@ impl Tunnels {
         let (shared, agent) = (Arc::clone(&self.shared), agent.to_owned());
         let forget = move || shared.forget(&agent, id);
         Ok(Outgoing::new(outgoing, Box::new(forget)))
+    }
+
+    /// Bytes to and from a place that the agent reaches and may carry them to, given as `host:port`.
+    pub async fn connect(&self, agent: &str, user: &Caller, place: &str) -> Result<TunnelStream, Unreachable> {
+        let connecting = async {
+            let parked = self.take(agent).await?;
+            stream::connect(&self.shared, agent, user, place, parked).await
+        };
+        let late = |_| Unreachable::Late(agent.to_owned());
+        tokio::time::timeout(self.shared.config.answer_timeout, connecting).await.map_err(late)?
     }
 
     async fn take(&self, agent: &str) -> Result<Parked, Unreachable> {

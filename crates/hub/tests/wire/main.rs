@@ -10,5 +10,6 @@ mod guests;
 mod handshake;
 mod identity;
 mod live;
+mod streams;
 mod tunnel;
 mod websocket;

@@ -291,12 +291,15 @@ pub(crate) fn on_bed<F: Future<Output = Bed>>(test: impl FnOnce(Bed) -> F) {
     with_bed(|_| {}, test);
 }
 
+/// So that a test which waits for ever says so, instead of holding up everything after it.
+const LONGEST: Duration = Duration::from_secs(300);
+
 /// The same with a node that is told something else.
 pub(crate) fn with_bed<F: Future<Output = Bed>>(change: impl FnOnce(&mut Config), test: impl FnOnce(Bed) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let Some(bed) = Bed::new(change).await else { return };
-        let bed = test(bed).await;
+        let bed = tokio::time::timeout(LONGEST, test(bed)).await.expect("a test hangs");
         bed.end().await.unwrap();
     });
 }

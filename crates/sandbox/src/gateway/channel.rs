@@ -33,7 +33,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum NoChannel {
+pub(crate) enum NoChannel {
     /// Nobody listens there, or not yet.
     Refused(String),
     /// Whoever listens there is not a sidecar of ours.
@@ -41,7 +41,7 @@ pub(super) enum NoChannel {
 }
 
 impl NoChannel {
-    pub(super) fn into_message(self) -> String {
+    pub(crate) fn into_message(self) -> String {
         match self {
             Self::Refused(message) | Self::Stranger(message) => message,
         }
@@ -50,13 +50,13 @@ impl NoChannel {
 
 /// A connection; clones are the same.
 #[derive(Clone)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     sender: http2::SendRequest<Body>,
 }
 
 impl Channel {
     /// Connects; the connection ends with `close`, and cancels it when it ends by itself.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         host: &str,
         tls: &ClientTls,
         close: CancellationToken,

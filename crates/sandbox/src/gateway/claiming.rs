@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use serde_json::json;
 use thane_api::wire::sandbox::BindRequest;
 use tokio::sync::oneshot;
 
@@ -17,10 +18,16 @@ use crate::claims::{ClaimError, Claimed, OnEmpty, PoolAt};
 use crate::kinds::{Phase, Sandbox, SandboxSpec};
 use crate::names;
 
-/// How much longer than whoever asks waits a claim can take, after which its gateway has ended without undoing it.
+/// How much longer than whoever asks waits a claim and its answer can take, after which its gateway has ended without
+/// undoing it.
 const LATE: Duration = Duration::from_secs(30);
 /// How long what was begun may take to be undone when the gateway ends.
 const UNDO: Duration = Duration::from_secs(2);
+
+/// So often it is tried to write down that a session is known, with a longer pause after each.
+const TOLD_ATTEMPTS_MAX: u32 = 6;
+/// The first of these pauses.
+const TOLD_PAUSE: Duration = Duration::from_millis(100);
 
 /// A session that is wanted.
 pub(super) struct Wanted {
@@ -115,6 +122,29 @@ impl Shared {
         }
         let sidecar = self.sidecar(session).await?;
         self.bind(session, &sidecar, bind).await
+    }
+
+    /// Writes down that somebody knows of a session, once, without waiting: what nobody was told of when its gateway ended
+    /// is undone by the operator.
+    pub(super) fn known(&self, session: &Session) {
+        if session.is_known || !self.sessions.tell(session) {
+            return;
+        }
+        let api: Api<Sandbox> = Api::namespaced(self.client.clone(), &session.namespace);
+        let (id, uid) = (session.id.clone(), session.uid.clone());
+        self.tasks.spawn("known", async move {
+            let change = json!({"metadata": {"uid": uid, "annotations": {names::CLAIM_UNTIL: null}}});
+            for attempt in 0..TOLD_ATTEMPTS_MAX {
+                match api.patch(&id, &PatchParams::default(), &Patch::Merge(&change)).await {
+                    Ok(_) => return,
+                    // It is gone, or another by now.
+                    Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => return,
+                    Err(error) => tracing::debug!(%error, session = id, "a session could not be marked as known"),
+                }
+                tokio::time::sleep(TOLD_PAUSE * 2_u32.pow(attempt)).await;
+            }
+            tracing::warn!(session = id, "a session could not be marked as known; the operator may end it");
+        });
     }
 
     /// Deletes a session's Sandbox, without waiting.

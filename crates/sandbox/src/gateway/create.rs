@@ -54,6 +54,7 @@ pub(super) async fn create(
     };
     let _beginning = shared.beginning(&caller, 1)?;
     let session = shared.obtain(wanted).await?;
+    shared.known(&session);
     Ok((StatusCode::CREATED, axum::Json(session.info())))
 }
 

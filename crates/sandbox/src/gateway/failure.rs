@@ -168,6 +168,8 @@ impl From<tonic::Status> for Failure {
         match status.code() {
             Code::InvalidArgument | Code::OutOfRange => Self::bad(message),
             Code::NotFound => Self::absent(message),
+            // Files of the sandbox that its own user may not touch.
+            Code::PermissionDenied => Self::new(StatusCode::FORBIDDEN, Kind::User, message),
             Code::FailedPrecondition | Code::AlreadyExists => Self::conflict(message),
             Code::ResourceExhausted => Self::crowded(message, 1),
             Code::Unimplemented => Self::new(StatusCode::NOT_IMPLEMENTED, Kind::Infra, message),
@@ -199,6 +201,7 @@ mod tests {
         }
         for (code, status, kind) in [
             (Code::InvalidArgument, 400, Kind::User),
+            (Code::PermissionDenied, 403, Kind::User),
             (Code::AlreadyExists, 409, Kind::User),
             (Code::ResourceExhausted, 429, Kind::User),
             (Code::Unavailable, 503, Kind::Infra),

@@ -47,7 +47,10 @@ pub(super) async fn fork(
     let mut failed = None;
     for fork in forks {
         match fork {
-            Ok(session) if is_whole => sessions.push(session.info()),
+            Ok(session) if is_whole => {
+                shared.known(&session);
+                sessions.push(session.info());
+            }
             // All or none: a part would have to be looked for.
             Ok(session) => shared.discard(&session),
             Err(failure) => failed = failed.or(Some(failure)),
@@ -113,6 +116,8 @@ impl Shared {
                 Err(status) => return Err(self.verdict(session, status).await),
             }
         }
+        // However long that takes, it is not forgotten.
+        self.known(session);
         self.replay(&source.session, source.step, session, true).await.map(|_| ())
     }
 }

@@ -81,6 +81,7 @@ pub(super) async fn create(
         }
         obtained => obtained?,
     };
+    shared.known(&session);
     Ok((StatusCode::CREATED, axum::Json(session.info())))
 }
 

@@ -27,7 +27,10 @@ impl Shared {
         }
         found.retain(|session| !session.is_ending && caller.in_namespace(&session.namespace).is_ok());
         match (found.len(), found.pop()) {
-            (1, Some(session)) => Ok(session),
+            (1, Some(session)) => {
+                self.known(&session);
+                Ok(session)
+            }
             (0, _) | (_, None) => Err(absent(id)),
             _ => {
                 Err(Failure::conflict(format!("several namespaces have a session {id:?}: say which with ?namespace=")))

@@ -38,6 +38,8 @@ pub(super) struct Session {
     pub(super) is_ending: bool,
     /// It was made by hand, and is to go after its first execution.
     pub(super) is_for_once: bool,
+    /// Somebody was told of it. Of one that was claimed and never told, nobody knows.
+    pub(super) is_known: bool,
 }
 
 impl From<&Sandbox> for Session {
@@ -59,6 +61,7 @@ impl From<&Sandbox> for Session {
             experiment: sandbox.labels().get(names::EXPERIMENT).cloned(),
             is_ending: sandbox.metadata.deletion_timestamp.is_some(),
             is_for_once: is_by_hand && sandbox.spec.keep_alive == Some(false),
+            is_known: !sandbox.annotations().contains_key(names::CLAIM_UNTIL),
             namespace,
         }
     }
@@ -113,6 +116,7 @@ impl Sessions {
         let key = (session.id.clone(), session.namespace.clone());
         let mut known = self.known.write();
         if let Some(old) = known.get(&key).filter(|old| old.uid == session.uid) {
+            session.is_known |= old.is_known;
             // A pod once given is not taken back; what says so was written before. That may be heard of first.
             if old.version > session.version {
                 if old.pod.is_some() || session.pod.is_none() || old.phase == Phase::Failed {
@@ -130,6 +134,17 @@ impl Sessions {
         let session = Arc::new(session);
         known.insert(key, Arc::clone(&session));
         session
+    }
+
+    /// Takes in that somebody knows of a session; whether that is news.
+    pub(super) fn tell(&self, session: &Session) -> bool {
+        let mut known = self.known.write();
+        let Some(found) = known.get_mut(&(session.id.clone(), session.namespace.clone())) else { return false };
+        if found.is_known || found.uid != session.uid {
+            return false;
+        }
+        Arc::make_mut(found).is_known = true;
+        true
     }
 
     /// Forgets a session.
@@ -189,6 +204,17 @@ mod tests {
         assert_eq!(pod(&sessions.learn(session(6, Some("b")))).as_deref(), Some("b"));
         assert!(session(1, None).is_for_once);
         assert_eq!(session(1, None).address().unwrap_err().status.as_u16(), 503);
+    }
+
+    #[test]
+    fn that_somebody_knows_of_it_is_news_once() {
+        let sessions = Sessions::default();
+        let unknown = |version| Session { is_known: false, ..session(version, Some("a")) };
+        let claimed = sessions.learn(unknown(1));
+        assert!(sessions.tell(&claimed) && !sessions.tell(&claimed));
+        assert!(sessions.learn(unknown(2)).is_known, "the watch tells of an older state");
+        assert!(!sessions.tell(&session(1, None)), "made by hand");
+        assert!(!sessions.tell(&Session { uid: "another".to_owned(), ..unknown(3) }));
     }
 
     #[test]

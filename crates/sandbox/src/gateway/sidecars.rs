@@ -29,14 +29,14 @@ static ORIGIN: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("https://sideca
 
 /// Where a sidecar is. A pod's name is never used again, its address may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Address {
-    pub(super) namespace: String,
-    pub(super) pod: String,
-    pub(super) ip: String,
+pub(crate) struct Address {
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) ip: String,
 }
 
 /// Connections there are.
-pub(super) struct Sidecars {
+pub(crate) struct Sidecars {
     tls: ClientTls,
     tasks: Tasks,
     slots: Mutex<HashMap<Address, Arc<Slot>>>,
@@ -66,45 +66,45 @@ impl Slot {
 
 /// A sidecar one is connected to; the connection stays at least as long as this.
 #[derive(Clone)]
-pub(super) struct Sidecar {
+pub(crate) struct Sidecar {
     slot: Arc<Slot>,
     channel: Channel,
 }
 
 impl Sidecar {
     /// Steps, files as they were, and what is here.
-    pub(super) fn steps(&self) -> SandboxServiceClient<Channel> {
+    pub(crate) fn steps(&self) -> SandboxServiceClient<Channel> {
         SandboxServiceClient::with_origin(self.channel.clone(), ORIGIN.clone())
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX)
     }
 
     /// Upstream's own calls: files and shells.
-    pub(super) fn agent(&self) -> AgentServiceClient<Channel> {
+    pub(crate) fn agent(&self) -> AgentServiceClient<Channel> {
         AgentServiceClient::with_origin(self.channel.clone(), ORIGIN.clone()).max_decoding_message_size(MESSAGE_MAX)
     }
 
     /// Whether it has said that it is the session's own.
-    pub(super) fn is_proven(&self) -> bool {
+    pub(crate) fn is_proven(&self) -> bool {
         self.slot.proven.load(Ordering::Relaxed)
     }
 
-    pub(super) fn prove(&self) {
+    pub(crate) fn prove(&self) {
         self.slot.proven.store(true, Ordering::Relaxed);
     }
 }
 
 impl Sidecars {
-    pub(super) fn new(tls: ClientTls, max: usize, tasks: Tasks) -> Self {
+    pub(crate) fn new(tls: ClientTls, max: usize, tasks: Tasks) -> Self {
         Self { tls, tasks, slots: Mutex::default(), clock: AtomicU64::new(0), max }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.lock().len()
     }
 
     /// Connects, or takes the connection there is; tries once.
-    pub(super) async fn reach(&self, address: &Address) -> Result<Sidecar, NoChannel> {
+    pub(crate) async fn reach(&self, address: &Address) -> Result<Sidecar, NoChannel> {
         let slot = self.slot(address);
         let link = slot.link.get_or_try_init(|| async {
             let ended = CancellationToken::new();
@@ -116,7 +116,7 @@ impl Sidecars {
     }
 
     /// The same, again and again for a while, as long as nobody listens.
-    pub(super) async fn reach_patiently(&self, address: &Address) -> Result<Sidecar, NoChannel> {
+    pub(crate) async fn reach_patiently(&self, address: &Address) -> Result<Sidecar, NoChannel> {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = PAUSE_FIRST;
         loop {
@@ -131,7 +131,7 @@ impl Sidecars {
     }
 
     /// Lets go of a connection that nobody needs any more.
-    pub(super) fn forget(&self, address: &Address) {
+    pub(crate) fn forget(&self, address: &Address) {
         self.slots.lock().remove(address);
     }
 

@@ -1,5 +1,6 @@
 //! Why a pod does not come up, in its own words.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
 /// What a container waits for that will not come by itself.
@@ -49,6 +50,32 @@ pub(crate) fn trouble(pod: &Pod) -> Option<String> {
         .collect();
     let said = if said.is_empty() { "the pod has ended".to_owned() } else { said.join(": ") };
     Some(bounded(said))
+}
+
+/// When a pod that is to come up last came closer to it.
+pub(crate) fn last_progress(pod: &Pod) -> Option<Timestamp> {
+    let status = pod.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let changed = conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref());
+    let containers = status
+        .into_iter()
+        .flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses).flatten());
+    let ran = containers.filter_map(|container| container.state.as_ref()).flat_map(|state| {
+        let began = state.running.as_ref().and_then(|running| running.started_at.as_ref());
+        let ended = state.terminated.as_ref().and_then(|terminated| terminated.finished_at.as_ref());
+        [began, ended].into_iter().flatten()
+    });
+    let made = pod.metadata.creation_timestamp.iter().chain(status.and_then(|status| status.start_time.as_ref()));
+    changed.chain(ran).chain(made).map(|time| time.0).max()
+}
+
+/// Why a pod that has come no closer for long is not up, as far as it says.
+pub(crate) fn stuck(pod: &Pod, minutes: i64) -> String {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let said = conditions.iter().filter(|condition| condition.status != "True");
+    let said = said.filter_map(|condition| condition.message.as_deref()).find(|message| !message.is_empty());
+    let said = said.map(|message| format!(": {message}")).unwrap_or_default();
+    bounded(format!("pod {} has come no closer to being ready for {minutes} minutes{said}", super::name(pod)))
 }
 
 fn init_trouble(container: &ContainerStatus, over: bool) -> Option<String> {
@@ -127,5 +154,20 @@ mod tests {
         }
         let long = pod(&json!({"phase": "Failed", "message": "é".repeat(4000)}));
         assert!(trouble(&long).unwrap().len() <= TEXT_MAX);
+    }
+
+    #[test]
+    fn the_last_that_happened_counts() {
+        let container = |state: &Value| json!([{"name": "c", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state}]);
+        let status = json!({
+            "phase": "Pending", "startTime": "1970-01-01T00:00:01Z",
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:02Z"}],
+            "initContainerStatuses": container(&json!({"terminated": {"exitCode": 0, "finishedAt": "1970-01-01T00:00:04Z"}})),
+            "containerStatuses": container(&json!({"running": {"startedAt": "1970-01-01T00:00:03Z"}})),
+        });
+        assert_eq!(last_progress(&pod(&status)), Timestamp::from_second(4).ok());
+        assert_eq!(last_progress(&pod(&json!({}))), None);
+        let waits = json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]});
+        assert_eq!(stuck(&pod(&waits), 10), "pod p has come no closer to being ready for 10 minutes: no node");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::conditions::{self, READY, Said};
@@ -14,6 +14,10 @@ use crate::{names, pods};
 const PAUSE_MAX: Duration = Duration::from_mins(5);
 /// Failures after which the pause no longer grows.
 const DOUBLINGS_MAX: u32 = 9;
+
+/// A pod that comes no closer to being ready for so long is replaced: a node that goes down while it starts one may never
+/// finish it. Deployments wait as long.
+const STARTING_MINUTES_MAX: i64 = 10;
 
 /// What is known when it is decided.
 pub(crate) struct View<'a> {
@@ -128,7 +132,13 @@ pub(crate) fn decide(view: &View<'_>) -> Plan {
     if pause.is_none() {
         delete.extend(sorted.failed.iter().map(|(pod, _)| doomed(pod, Why::Failed)));
     }
-    Plan { delete, again: pause, ..plan }
+    let stuck = sorted.starting.iter().filter_map(|pod| stuck_at(pod)).min();
+    Plan { delete, again: [pause, stuck].into_iter().flatten().min(), ..plan }
+}
+
+/// When a pod that is not ready will have come no closer to it for too long.
+fn stuck_at(pod: &Pod) -> Option<Timestamp> {
+    pods::last_progress(pod)?.checked_add(SignedDuration::from_mins(STARTING_MINUTES_MAX)).ok()
 }
 
 fn sort<'a>(view: &View<'a>) -> Sorted<'a> {
@@ -151,6 +161,8 @@ fn sort<'a>(view: &View<'a>) -> Sorted<'a> {
             sorted.outdated.push(pod);
         } else if pods::is_ready(pod) {
             sorted.ready.push(pod);
+        } else if stuck_at(pod).is_some_and(|at| at <= view.now) {
+            sorted.failed.push((pod, pods::stuck(pod, STARTING_MINUTES_MAX)));
         } else {
             sorted.starting.push(pod);
         }

@@ -77,15 +77,15 @@ pub(crate) fn decide(view: &View<'_>) -> Step {
         return if pods.is_empty() { kept(view) } else { Step::DeletePods(pods) };
     }
     let created = sandbox.metadata.creation_timestamp.as_ref().map_or(view.now, |created| created.0);
+    let until = pods::annotation(sandbox, names::CLAIM_UNTIL).and_then(|until| until.parse::<Timestamp>().ok());
+    if until.is_some_and(|until| until <= view.now) {
+        // Its gateway has ended, and whoever asked that never had an answer.
+        return Step::Delete;
+    }
     if status.pod_name.is_none() && pods::annotation(sandbox, names::CLAIMED_BY).is_some() {
-        let until = pods::annotation(sandbox, names::CLAIM_UNTIL).and_then(|until| until.parse::<Timestamp>().ok());
         let patience = until.unwrap_or_else(|| after(created, names::CLAIM_PATIENCE_SECONDS));
         if view.now < patience {
             return Step::Rest(Some(patience));
-        }
-        if until.is_some() {
-            // Its gateway has ended, and whoever asked that never had an answer.
-            return Step::Delete;
         }
     }
     if !ours {
@@ -96,9 +96,13 @@ pub(crate) fn decide(view: &View<'_>) -> Step {
         let seconds = sandbox.spec.max_lifetime_seconds.unwrap_or_default();
         return fail("LifetimeExceeded", format!("it has lived for its {seconds} seconds"));
     }
-    match &status.pod_name {
+    let step = match &status.pod_name {
         Some(pod) => with_pod(view, pod, status.phase, lifetime),
         None => without_pod(view, lifetime),
+    };
+    match step {
+        Step::Rest(again) => Step::Rest([again, until].into_iter().flatten().min()),
+        step => step,
     }
 }
 

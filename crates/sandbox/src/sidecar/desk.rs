@@ -29,7 +29,7 @@ pub(super) struct Desk {
     room: Mutex<Room>,
     pub(super) log: Arc<StepLog>,
     /// Who has it, runs a step or changes the files.
-    pub(super) turn: Turn<()>,
+    pub(super) turn: Arc<Turn<()>>,
     pub(super) waiting: Arc<Semaphore>,
     /// Steps that wait or run, by their operation.
     pub(super) operations: Mutex<HashMap<String, Arc<Underway>>>,
@@ -84,7 +84,7 @@ impl Desk {
             at,
             room: Mutex::new(room.clone()),
             log: Arc::new(log),
-            turn: Turn::default(),
+            turn: Arc::default(),
             waiting: Arc::new(Semaphore::new(WAITING_MAX)),
             operations: Mutex::default(),
             activity: Activity::default(),

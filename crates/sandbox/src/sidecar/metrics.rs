@@ -49,6 +49,14 @@ impl Metrics {
         registry.register("arl_sidecar_sandboxes", "Sandboxes that are served", self.served.clone());
     }
 
+    /// All of them as they are now.
+    pub(super) fn text(&self) -> String {
+        let mut registry = Registry::default();
+        self.register(&mut registry);
+        // Writing to a text does not fail.
+        thane_runtime::metrics::encode(&registry).unwrap_or_default()
+    }
+
     pub(super) fn step(&self, result: &'static str, took: Duration) {
         self.steps.get_or_create(&[("result", result)]).inc();
         self.step_seconds.observe(took.as_secs_f64());

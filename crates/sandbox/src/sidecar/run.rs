@@ -90,6 +90,19 @@ impl Desk {
         let operation = request.operation.clone();
         let turn = self.turn.lock().await;
         drop(place);
+        // An earlier process may have begun it, and it has ended since it was asked for.
+        if let Some((step, known)) = self.log.operation(&operation).filter(|_| !operation.is_empty()) {
+            let told = same(&known, &underway.digest).map(|()| step);
+            let result = match told {
+                Ok(step) => self.record(step).await.map(Arc::new),
+                Err(status) => Err(status),
+            };
+            underway.done.send_replace(Some(result.clone()));
+            let _ = tell.send(result.map(|record| event(Event::Finished(StepRecord::clone(&record))))).await;
+            drop(turn);
+            self.operations.lock().remove(&operation);
+            return;
+        }
         // Who has gone before it began, and cannot ask for it again, does not want it.
         if !(tell.is_closed() && operation.is_empty()) {
             let stopping = self.tasks.token();
@@ -202,9 +215,11 @@ impl Desk {
     /// Goes on with a step that has begun in an earlier life.
     pub(super) fn take_up(self: &Arc<Self>) {
         let Some(record) = self.log.begun() else { return };
+        // Before anybody else can ask for it: who asks for the same step waits, and is told how this one went.
+        let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() else { return };
         let desk = Arc::clone(self);
         self.tasks.spawn("step", async move {
-            let _turn = desk.turn.lock().await;
+            let _turn = turn;
             let stopping = desk.tasks.token();
             tokio::select! {
                 () = stopping.cancelled() => {}

@@ -5,8 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -38,6 +41,9 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Time for streams to say why they end.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Where counts are shown, to whoever has a certificate: the sandbox shares the sidecar's addresses, so there is no other way
+/// to them that it has not, too.
+const METRICS: &str = "/metrics";
 const HEADERS_MAX: u32 = 16 * 1024;
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
@@ -86,8 +92,9 @@ pub async fn serve(listener: Box<dyn Listener>, served: Served, tasks: Tasks) ->
         let Ok(place) = place else { break };
         match accepted {
             Ok((stream, peer)) => {
-                let (tls, routes, group) = (tls.clone(), routes.clone(), tasks.clone());
-                tasks.spawn("connection", async move { connection(stream, peer, &tls, routes, &group, place).await });
+                let (tls, group) = (tls.clone(), tasks.clone());
+                let shown = Shown { routes: routes.clone(), metrics: metrics.clone() };
+                tasks.spawn("connection", async move { connection(stream, peer, &tls, shown, &group, place).await });
             }
             Err(error) => {
                 // Out of file descriptors, most likely: what is open goes on.
@@ -100,11 +107,30 @@ pub async fn serve(listener: Box<dyn Listener>, served: Served, tasks: Tasks) ->
     Ok(())
 }
 
+/// What a connection is served with.
+#[derive(Clone)]
+struct Shown {
+    routes: Routes,
+    metrics: Metrics,
+}
+
+impl Shown {
+    async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        if request.method() != Method::GET || request.uri().path() != METRICS {
+            return self.routes.oneshot(request.map(Body::new)).await;
+        }
+        let mut response = Response::new(Body::new(Full::new(Bytes::from(self.metrics.text()))));
+        let kind = HeaderValue::from_static(thane_runtime::metrics::CONTENT_TYPE);
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        Ok(response)
+    }
+}
+
 async fn connection(
     stream: BoxIo,
     peer: SocketAddr,
     tls: &ServerTls,
-    routes: Routes,
+    shown: Shown,
     tasks: &Tasks,
     _place: OwnedSemaphorePermit,
 ) {
@@ -128,13 +154,7 @@ async fn connection(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(KEEPALIVE.0)
         .keep_alive_timeout(KEEPALIVE.1);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let routes = routes.clone();
-        async move {
-            let response: Result<Response<Body>, Infallible> = routes.oneshot(request.map(Body::new)).await;
-            response
-        }
-    });
+    let service = service_fn(move |request: Request<Incoming>| shown.clone().answer(request));
     let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         ended = serving.as_mut() => {

@@ -1,7 +1,8 @@
 //! Sessions from their beginning to their end.
 
 use http::Method;
-use kube::api::{ListParams, PostParams};
+use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use thane_sandbox::kinds::Sandbox;
 
@@ -108,6 +109,31 @@ async fn any_gateway_serves_any_session() {
     assert_eq!(done["results"][0]["index"], 1);
     other.stop().await;
     assert_eq!(bed.execute(&id, &[&["echo", "three"]]).await[0]["index"], 2);
+    bed.end().await;
+}
+
+/// What nobody was told of carries the time by which it should have been told, so that the operator can undo it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_marked_until_somebody_knows_of_it() {
+    let bed = Bed::new().await;
+    bed.pool("p", 2, true).await;
+    let told = async |id: &str| {
+        let is_told = |sandbox: Option<&Sandbox>| {
+            sandbox.is_some_and(|one| !one.annotations().contains_key(thane_sandbox::names::CLAIM_UNTIL))
+        };
+        let waited = kube::runtime::wait::await_condition(bed.sandboxes(), id, is_told);
+        tokio::time::timeout(crate::bed::PATIENCE, waited).await.unwrap().unwrap();
+    };
+    let id = bed.session("p").await;
+    told(&id).await;
+    // As if the gateway had been killed between its answer and that: whoever uses it knows of it.
+    let again = json!({"metadata": {"annotations": {thane_sandbox::names::CLAIM_UNTIL: "2999-01-01T00:00:00Z"}}});
+    bed.sandboxes().patch(&id, &PatchParams::default(), &Patch::Merge(&again)).await.unwrap();
+    let other = bed.another().await;
+    let seen = call(other.address, Method::GET, &format!("/v1/sessions/{id}"), &[], String::new().into()).await;
+    assert_eq!(seen.expect(200)["id"], id.as_str());
+    told(&id).await;
+    other.stop().await;
     bed.end().await;
 }
 

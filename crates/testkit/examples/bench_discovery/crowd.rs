@@ -83,6 +83,7 @@ pub(crate) async fn run(near: &str, hub: &Hub, hub_memory: impl Fn() -> u64) -> 
         "idle bytes per second and agent": idle / count / QUIET.as_secs(),
         "hub's memory before, MB": alone / 1_000_000,
         "hub's memory, MB": memory / 1_000_000,
+        "hub's memory per agent, KB": memory.saturating_sub(alone) / count / 1_000,
     });
     figures.as_object().cloned().context("figures have names")
 }

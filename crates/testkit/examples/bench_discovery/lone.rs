@@ -99,6 +99,11 @@ impl LoneAgent {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Memory that is its own: what of the program is in memory, others of the same program share.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        self.processes().into_iter().filter_map(anonymous).sum()
+    }
+
     /// Processor time since it started, in seconds.
     pub(crate) fn processor(&self) -> f64 {
         self.processes().into_iter().filter_map(seconds).sum()
@@ -110,6 +115,12 @@ async fn answers(address: &str) -> bool {
     let Ok(mut line) = Line::open(address).await else { return false };
     line.exchange(&request("GET", "/v1/kv/nothing?keys&consistent", "")).await.is_ok()
         || line.exchange(&request("GET", "/v1/catalog/nodes?consistent", "")).await.is_ok()
+}
+
+fn anonymous(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
 fn seconds(process: u32) -> Option<f64> {

@@ -22,6 +22,9 @@ use thane_testkit::peer::{Consul, PeerHome, Thane};
 
 use lone::{Hub, LoneAgent};
 
+/// What can be measured by itself.
+const PARTS: [&str; 4] = ["side", "mix", "large", "crowd"];
+
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "a program for people")]
 async fn main() -> Result<()> {
@@ -29,7 +32,9 @@ async fn main() -> Result<()> {
     let home = PeerHome::locate();
     let program = std::env::var_os("THANE_PROGRAM").map(PathBuf::from).context("THANE_PROGRAM says where thane is")?;
     let alone = std::env::args().any(|argument| argument == "--alone");
-    let theirs = if alone {
+    let only = only()?;
+    let wants = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    let theirs = if alone || !wants("side") {
         None
     } else {
         let consul = Consul::start_roomy(&home, "n1").await?;
@@ -38,25 +43,43 @@ async fn main() -> Result<()> {
     let thane = Thane::start(&program, &["--clusters", "1", "--ephemeral-ports"]).await?;
     let hub = Hub::of(&thane)?;
     let near = thane.published("discovery")?;
-    let far = LoneAgent::start(&program, &hub, "bench-far").await?;
-    let ours = side::measure(&near, &far.address, &far.processes()).await?;
-    println!("{}", table::beside(theirs.as_ref(), &ours));
-    far.stop().await;
-
-    let agent = LoneAgent::start(&program, &hub, "bench-mix").await?;
-    let mix = mix::run(&near, &agent, &thane).await?;
-    println!("{}", table::lines("a mix of requests on one agent", &mix));
-    agent.stop().await;
-    let agent = LoneAgent::start(&program, &hub, "bench-large").await?;
-    let large = mix::large(&near, &agent, &hub).await?;
-    println!("{}", table::lines("10,000 instances, 1,000 services watched", &large));
-    agent.stop().await;
-    let crowd = crowd::run(&near, &hub, || resident_bytes(&thane.processes())).await?;
-    println!("{}", table::lines("1,000 agents on one hub", &crowd));
-    println!(
-        "{}",
-        json!({"consul": theirs.as_ref().map(side::Side::value), "thane": ours.value(),
-            "mix": mix, "large": large, "crowd": crowd})
-    );
+    let mut figures = json!({"consul": theirs.as_ref().map(side::Side::value)});
+    if wants("side") {
+        let far = LoneAgent::start(&program, &hub, "bench-far").await?;
+        let ours = side::measure(&near, &far.address, &far.processes()).await?;
+        println!("{}", table::beside(theirs.as_ref(), &ours));
+        figures["thane"] = ours.value();
+        far.stop().await;
+    }
+    if wants("mix") {
+        let agent = LoneAgent::start(&program, &hub, "bench-mix").await?;
+        let mix = mix::run(&near, &agent, &thane).await?;
+        println!("{}", table::lines("a mix of requests on one agent", &mix));
+        figures["mix"] = mix.into();
+        agent.stop().await;
+    }
+    if wants("large") {
+        let agent = LoneAgent::start(&program, &hub, "bench-large").await?;
+        let large = mix::large(&near, &agent, &hub).await?;
+        println!("{}", table::lines("10,000 instances, 1,000 services watched", &large));
+        figures["large"] = large.into();
+        agent.stop().await;
+    }
+    if wants("crowd") {
+        let crowd = crowd::run(&near, &hub, || resident_bytes(&thane.processes())).await?;
+        println!("{}", table::lines("1,000 agents on one hub", &crowd));
+        figures["crowd"] = crowd.into();
+    }
+    println!("{figures}");
     Ok(())
+}
+
+/// The one part that is asked for, if not all are.
+fn only() -> Result<Option<String>> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--only");
+    if arguments.next().is_none() {
+        return Ok(None);
+    }
+    let part = arguments.next().filter(|part| PARTS.contains(&part.as_str()));
+    Ok(Some(part.with_context(|| format!("--only takes one of {}", PARTS.join(", ")))?))
 }

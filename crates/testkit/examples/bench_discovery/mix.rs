@@ -111,7 +111,7 @@ async fn changes(near: &str, until: Instant) -> Result<()> {
 /// An agent that follows a thousand services with ten instances each, and what a change of one costs.
 pub(crate) async fn large(near: &str, agent: &LoneAgent, hub: &Hub) -> Result<Map<String, Value>> {
     const SERVICES: usize = 1_000;
-    let at_rest = resident_bytes(&agent.processes());
+    let (at_rest, own_at_rest) = (resident_bytes(&agent.processes()), agent.own_bytes());
     fill(near, SERVICES, 10, "large").await?;
     let mut line = Line::open(&agent.address).await?;
     let (before, started) = (agent.bytes(), Instant::now());
@@ -120,7 +120,7 @@ pub(crate) async fn large(near: &str, agent: &LoneAgent, hub: &Hub) -> Result<Ma
     }
     let (fetched, took) = (agent.bytes() - before, started.elapsed());
     settle(&agent.address, "large-999", 10).await?;
-    let memory = resident_bytes(&agent.processes());
+    let (memory, own) = (resident_bytes(&agent.processes()), agent.own_bytes());
     let mut writer = Line::open(near).await?;
     let (before, processor) = (agent.bytes(), agent.processor());
     for number in 0..CHANGES {
@@ -135,6 +135,8 @@ pub(crate) async fn large(near: &str, agent: &LoneAgent, hub: &Hub) -> Result<Ma
     let figures = json!({
         "memory before, MB": real(at_rest) / 1e6,
         "memory, MB": real(memory) / 1e6,
+        "of that its own before, MB": real(own_at_rest) / 1e6,
+        "of that its own, MB": real(own) / 1e6,
         "bytes to fetch all": fetched,
         "time to fetch all, ms": ms(took),
         "bytes per change": change,

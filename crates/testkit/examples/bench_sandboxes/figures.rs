@@ -45,3 +45,12 @@ pub(crate) fn pss_of(folder: &Path) -> u64 {
     let pids: Vec<u32> = own.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     pss_kib(&pids)
 }
+
+/// What the kernel itself occupies and cannot give back: its objects, stacks and page tables. Of the whole machine, so that
+/// only differences mean anything, and those only while nothing else runs.
+pub(crate) fn kernel_kib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let own = lines.filter(|(name, _)| ["SUnreclaim", "KernelStack", "PageTables", "Percpu"].contains(name));
+    own.filter_map(|(_, value)| value.split_whitespace().next()?.parse::<u64>().ok()).sum()
+}

@@ -34,7 +34,11 @@ impl Gateway {
 
     pub(crate) async fn full(&self, pool: &str, count: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while self.ask("GET", &format!("/v1/pools/{pool}"), &Value::Null).await?["readyReplicas"] != count {
+        loop {
+            let found = self.ask("GET", &format!("/v1/pools/{pool}"), &Value::Null).await?;
+            if found["readyReplicas"] == count && found["allocatedReplicas"] == 0 {
+                break;
+            }
             ensure!(Instant::now() < deadline, "the pool does not fill");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use thane_testkit::peer::Thane;
 
-use figures::{Times, pss_kib, pss_of};
+use figures::{Times, kernel_kib, pss_kib, pss_of};
 use gateway::Gateway;
 
 /// How much of everything.
@@ -56,7 +56,7 @@ fn row(what: &str, times: &Times, note: &str) {
 
 /// How fast a pool fills, what those that wait cost, and how long it takes to have one of them.
 async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
-    let before = pss_kib(&thane.processes());
+    let (before, kernel) = (pss_kib(&thane.processes()), kernel_kib());
     let began = Instant::now();
     gateway.ask("POST", "/v1/pools", &json!({"name": "bench", "image": "host", "replicas": scale.warm})).await?;
     gateway.full("bench", scale.warm).await?;
@@ -65,25 +65,41 @@ async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
     let node = thane.directory().join("hub/node").canonicalize()?;
     let (inside, outside) = (pss_of(&node), pss_kib(&thane.processes()).saturating_sub(before));
     let each = |kib: u64| format!("{:.0} KiB", f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / approximate(count));
-    println!("| memory of one that waits | {} | | and {} more in thane |", each(inside), each(outside));
+    println!("| memory of one that waits | {} | | its own processes |", each(inside));
+    println!("| | {} | | more in thane |", each(outside));
+    println!("| | {} | | more in the kernel |", each(kernel_kib().saturating_sub(kernel)));
     let mut claims = Times::default();
     for _ in 0..scale.claims {
-        let began = Instant::now();
-        let session = gateway.begin("bench", &json!({})).await?;
-        claims.push(began.elapsed());
+        let session = claim(gateway, "bench", &json!({}), &mut claims).await?;
+        gateway.end(&session).await?;
+        gateway.full("bench", scale.warm).await?;
+    }
+    row("claim of a warm one", &claims, &format!("{} of a full pool", scale.claims));
+    let mut claims = Times::default();
+    let began = Instant::now();
+    for _ in 0..scale.claims {
+        let session = claim(gateway, "bench", &json!({}), &mut claims).await?;
         gateway.end(&session).await?;
     }
-    row("claim of a warm one", &claims, &format!("{} one after the other, each replaced meanwhile", scale.claims));
+    let note = format!("{:.0} a second, each ended and replaced meanwhile", rate(scale.claims, began.elapsed()));
+    row("claims one after the other", &claims, &note);
+    gateway.full("bench", scale.warm).await?;
     gateway.ask("POST", "/v1/pools", &json!({"name": "empty", "image": "host", "replicas": 0})).await?;
     let mut cold = Times::default();
     for _ in 0..scale.cold {
-        let began = Instant::now();
-        let session = gateway.begin("empty", &json!({"onEmpty": "cold"})).await?;
-        cold.push(began.elapsed());
+        let session = claim(gateway, "empty", &json!({"onEmpty": "cold"}), &mut cold).await?;
         gateway.end(&session).await?;
     }
     row("claim where none is warm", &cold, "made for it");
     Ok(())
+}
+
+/// A session, and how long it took to have it.
+async fn claim(gateway: &Gateway, pool: &str, more: &serde_json::Value, times: &mut Times) -> Result<String> {
+    let began = Instant::now();
+    let session = gateway.begin(pool, more).await?;
+    times.push(began.elapsed());
+    Ok(session)
 }
 
 /// One step from request to answer.

@@ -46,7 +46,7 @@ impl LoneHub {
         secrets::make_hub(home, root, &kubeconfig).await?;
         let authority = authority(&client).await?;
         let setting = setting(kubeconfig, Mode::Managed)?;
-        let redis = start_redis(home, root, setting.redis)?;
+        let redis = start_redis(home, root, setting.hub_redis)?;
         let program: &Path = programs.path(program)?;
         let role = Role::new("hub", program, setting.hub(), setting.hub_health, root);
         Ok(Self {

@@ -81,7 +81,7 @@ impl Pair {
         secrets::make(home, root, &kubeconfig, AGENT).await?;
 
         let setting = setting(kubeconfig, options.mode)?;
-        let redis = start_redis(home, root, setting.redis)?;
+        let redis = start_redis(home, root, setting.hub_redis)?;
         let mut pair = Self {
             hub: Side::new("hub", hub_client, AGENT),
             spoke: Side::new("spoke", spoke_client, NAMESPACE),
@@ -177,7 +177,18 @@ impl Pair {
 pub(super) fn setting(kubeconfig: PathBuf, mode: Mode) -> Result<Setting> {
     let [redis, listen] = free_ports()?;
     let [hub_metrics, hub_health, agent_metrics, agent_health] = low_ports()?;
-    Ok(Setting { kubeconfig, mode, redis, listen, hub_metrics, hub_health, agent_metrics, agent_health })
+    Ok(Setting {
+        kubeconfig,
+        mode,
+        hub_redis: redis,
+        spoke_redis: redis,
+        live: false,
+        listen,
+        hub_metrics,
+        hub_health,
+        agent_metrics,
+        agent_health,
+    })
 }
 
 /// Argo CD's cache, in which a Go hub notes who is connected.
@@ -185,7 +196,12 @@ pub(super) fn start_redis(home: &PeerHome, root: &Path, port: u16) -> Result<Gua
     let folder = root.display().to_string();
     let port = port.to_string();
     let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no", "--dir", &folder];
-    Guarded::start(&home.program("redis-server"), &arguments.map(str::to_owned), &root.join("redis.log"), Some(root))
+    Guarded::start(
+        &home.program("redis-server"),
+        &arguments.map(str::to_owned),
+        &root.join(format!("redis-{port}.log")),
+        Some(root),
+    )
 }
 
 /// One kubeconfig for both APIs, as people who administer both have it.

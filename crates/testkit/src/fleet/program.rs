@@ -82,7 +82,11 @@ pub(super) struct Setting {
     /// With the contexts `hub` and `spoke`.
     pub(super) kubeconfig: PathBuf,
     pub(super) mode: Mode,
-    pub(super) redis: u16,
+    /// Argo CD's cache on either side, which may be the same.
+    pub(super) hub_redis: u16,
+    pub(super) spoke_redis: u16,
+    /// Whether the hub's proxies listen, at ports that cannot be moved: 9090 and 6379.
+    pub(super) live: bool,
     /// The hub's gRPC port.
     pub(super) listen: u16,
     pub(super) hub_metrics: u16,
@@ -92,7 +96,6 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// The proxies are off because their ports, 9090 and 6379, cannot be moved.
     pub(super) fn hub(&self) -> Vec<String> {
         let mut all = vec!["principal".to_owned()];
         all.extend(self.common("hub", self.hub_metrics, self.hub_health));
@@ -101,15 +104,12 @@ impl Setting {
             ("--listen-port", &self.listen.to_string()),
             ("--auth", "mtls:CN=([^,]+)"),
             ("--allowed-namespaces", "*"),
-            ("--redis-server-address", &format!("127.0.0.1:{}", self.redis)),
+            ("--redis-server-address", &format!("127.0.0.1:{}", self.hub_redis)),
         ]));
-        let switches = [
-            "--require-client-certs",
-            "--client-cert-subject-match",
-            "--disable-redis-proxy",
-            "--enable-resource-proxy=false",
-        ];
-        all.extend(switches.map(str::to_owned));
+        all.extend(["--require-client-certs", "--client-cert-subject-match"].map(str::to_owned));
+        if !self.live {
+            all.extend(["--disable-redis-proxy", "--enable-resource-proxy=false"].map(str::to_owned));
+        }
         all
     }
 
@@ -121,7 +121,7 @@ impl Setting {
             ("--creds", "mtls:any"),
             ("--server-address", "127.0.0.1"),
             ("--server-port", &self.listen.to_string()),
-            ("--redis-addr", &format!("127.0.0.1:{}", self.redis)),
+            ("--redis-addr", &format!("127.0.0.1:{}", self.spoke_redis)),
         ]));
         all
     }

@@ -17,6 +17,12 @@ pub(super) async fn make(home: &PeerHome, folder: &Path, kubeconfig: &Path, agen
     Ok(())
 }
 
+/// The same, and a certificate for the hub's proxy.
+pub(super) async fn make_live(home: &PeerHome, folder: &Path, kubeconfig: &Path, agent: &str) -> Result<()> {
+    make(home, folder, kubeconfig, agent).await?;
+    Tool { home, folder, kubeconfig }.run(&["pki", "issue", "resource-proxy", "--ip", "127.0.0.1"]).await
+}
+
 /// Authority, certificate and token key of a hub.
 pub(super) async fn make_hub(home: &PeerHome, folder: &Path, kubeconfig: &Path) -> Result<()> {
     let tool = Tool { home, folder, kubeconfig };

@@ -46,6 +46,11 @@ pub enum Image<'a> {
         /// Where it is here.
         path: PathBuf,
     },
+    /// A shell and busybox's commands, in place of what examples name.
+    Userland {
+        /// The image's name.
+        tag: &'a str,
+    },
 }
 
 /// A Kubernetes with one node; dropping it ends everything and removes its files, links and control groups.
@@ -191,6 +196,7 @@ fn prepare_images(folder: &Path, images: &[Image<'_>]) -> Result<()> {
                 let program = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
                 std::fs::write(target, image::archive(name, tag, &[], &program))?;
             }
+            Image::Userland { tag } => std::fs::write(target, userland(tag)?)?,
         }
     }
     let program = std::fs::read(find("busybox").context("busybox is there")?)?;
@@ -198,6 +204,14 @@ fn prepare_images(folder: &Path, images: &[Image<'_>]) -> Result<()> {
     std::fs::write(folder.join("pause.tar"), image::archive("busybox", "localhost/pause:1", &forever, &program))?;
     std::fs::write(folder.join("busybox.tar"), image::archive("busybox", Node::BUSYBOX, &[], &program))?;
     Ok(())
+}
+
+fn userland(tag: &str) -> Result<Vec<u8>> {
+    let program = find("busybox").context("busybox is there")?;
+    let listed = Command::new(&program).arg("--list").output()?;
+    let listed = String::from_utf8(listed.stdout)?;
+    let commands: Vec<&str> = listed.lines().collect();
+    Ok(image::userland(tag, &std::fs::read(program)?, &commands))
 }
 
 /// Waits for a file by which the node says how far it is.

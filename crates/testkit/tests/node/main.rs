@@ -1,14 +1,17 @@
 //! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
 //!
 //! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
-//! `NODE_CASE=discovery` runs one part of it: discovery, managed, autonomous, switched or sandboxes.
+//! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched, sandboxes or
+//! workflows.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
 mod discovery;
+mod live;
 mod managed;
 mod pods;
 mod sandboxes;
+mod workflows;
 mod workload;
 
 use std::net::Ipv4Addr;
@@ -16,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use thane_testkit::argo::{self, Argo, Repository, Stores};
-use thane_testkit::deployed::{Deployed, Programs, Style};
+use thane_testkit::deployed::{Deployed, Programs, Style, Workloads, argo_images};
 use thane_testkit::fleet::ApiKind;
 use thane_testkit::peer::{Absence, Image, Node, PeerHome};
 
@@ -100,12 +103,17 @@ async fn applications_of_the_hub_run_on_the_node() {
 async fn start_node(home: &PeerHome, programs: &Programs) -> Result<Node> {
     let path = home.program("argocd");
     let controller = Image::Program { name: argo::CONTROLLER, tag: argo::CONTROLLER_IMAGE, path };
-    Node::start(home, &[Image::Archive(&programs.image), controller]).await
+    let mut images = vec![Image::Archive(&programs.image), controller];
+    if is_wanted("workflows") {
+        images.extend(argo_images(home));
+    }
+    Node::start(home, &images).await
 }
 
 fn programs(home: &PeerHome) -> Result<Programs, Absence> {
     let programs = Programs::locate()?;
     home.require(&argo::PROGRAMS)?;
+    home.require(&Workloads::PROGRAMS)?;
     Node::require(home)?;
     Ok(programs)
 }
@@ -116,10 +124,13 @@ fn is_wanted(case: &str) -> bool {
 }
 
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
-    if is_wanted("discovery") || is_wanted("managed") {
+    if is_wanted("discovery") || is_wanted("live") || is_wanted("managed") {
         let stage = Stage::set(home, node, programs, ApiKind::Thane, Style::Ours).await?;
         if is_wanted("discovery") {
             discovery::run(&stage).await?;
+        }
+        if is_wanted("live") {
+            live::run(&stage).await?;
         }
         if is_wanted("managed") {
             managed::run(&stage).await?;
@@ -139,6 +150,9 @@ async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<
     }
     if is_wanted("sandboxes") {
         sandboxes::run(home, node).await?;
+    }
+    if is_wanted("workflows") {
+        workflows::run(home, node, programs).await?;
     }
     Ok(())
 }

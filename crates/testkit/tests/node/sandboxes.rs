@@ -18,6 +18,8 @@ use session::Session;
 const POOL: &str = "tools";
 /// How many of it wait.
 const REPLICAS: i64 = 2;
+/// So many claims are timed.
+const CLAIMS: usize = 10;
 /// The longest anything may take to come true.
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -29,6 +31,7 @@ pub(crate) async fn run(home: &PeerHome, node: &Node) -> Result<()> {
         plain("the webhook refuses", refused(&site)).await?;
         plain("a pool fills", fills(&site)).await?;
         plain("pods are restricted", restricted(&site)).await?;
+        plain("claims are quick", claimed(&site)).await?;
         plain("a session: steps, environment, files", used(&site)).await?;
         plain("restore and fork run the steps again", replayed(&site)).await?;
         plain("attempts to get out", escape::contained(&site)).await?;
@@ -96,6 +99,25 @@ async fn restricted(site: &Sandboxes) -> Result<()> {
     let policy = site.read(&["networkpolicy", "thane-sandboxes"]).await?;
     ensure!(policy["spec"]["podSelector"]["matchExpressions"][0]["key"] == "arl.infra.io/pool", "{policy}");
     ensure!(policy["spec"]["egress"].is_null() && policy["spec"]["policyTypes"] == json!(["Ingress", "Egress"]));
+    Ok(())
+}
+
+/// How long it takes to have a pod that waits is told; the machine may be busy, so nothing fails for it.
+async fn claimed(site: &Sandboxes) -> Result<()> {
+    let mut times = Vec::new();
+    for _ in 0..CLAIMS {
+        full(site).await?;
+        let began = Instant::now();
+        let session = Session::begin(site, POOL, &json!({})).await?;
+        times.push(began.elapsed());
+        session.end().await?;
+    }
+    times.sort_unstable();
+    eprintln!(
+        "   {CLAIMS} claims of pods that waited: {:.1?} half of them, {:.1?} the slowest",
+        times[CLAIMS / 2],
+        times[CLAIMS - 1]
+    );
     Ok(())
 }
 

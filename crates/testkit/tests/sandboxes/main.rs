@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 #![expect(clippy::print_stderr, reason = "how much was lost is worth knowing")]
 
+mod bad;
 mod chaos;
 mod left;
 
@@ -73,6 +74,7 @@ async fn the_sdk_the_example_and_the_commands_work() {
     let Some(bed) = Bed::start().await else { return };
     tokio::task::spawn_blocking(move || {
         the_example_runs(&bed);
+        the_program_of_the_readme_runs(&bed);
         the_sdk_is_content(&bed);
         the_commands_work(&bed);
     })
@@ -88,6 +90,19 @@ fn the_example_runs(bed: &Bed) {
     let expected = ["one", "two", "three", "one", "left", "one", "right", "one"];
     assert_eq!(lines.by_ref().take(expected.len()).collect::<Vec<_>>(), expected);
     assert_eq!(lines.count(), 4, "three steps and one after the restore:\n{said}");
+}
+
+/// What a new user tries first.
+fn the_program_of_the_readme_runs(bed: &Bed) {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let (_, rest) = readme.split_once("```python\n").unwrap();
+    let (program, _) = rest.split_once("```").unwrap();
+    assert_eq!(program.lines().count(), 10, "ten lines:\n{program}");
+    let output = bed.python(&["-c", program]);
+    assert!(output.status.success(), "{}", told(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("1\nleft\n 1\n"), "{said}");
+    assert_eq!(said.matches("\"session_id\"").count(), 3, "{said}");
 }
 
 fn the_sdk_is_content(bed: &Bed) {

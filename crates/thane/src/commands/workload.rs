@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use thane_api::code;
 use thane_workload::agent::controller;
-use thane_workload::agent::{AgentWorkload, AgentWorkloadStatus, Answer, WorkflowView};
+use thane_workload::agent::{AgentWorkload, AgentWorkloadStatus, GateAnswer, WorkflowView};
 
 use super::rows::{self, Column, Form, text};
 use crate::failure::Failure;
@@ -201,8 +201,9 @@ impl Rule {
             }
         };
         let by = who(&session).await?;
-        let answer = Answer { allow, by, reason: self.reason.clone() };
-        let answered = controller::answer(&workloads(&session), &workload, &gate.id, answer).await;
+        let (gate_id, workflow, reason) = (gate.id.clone(), view.uid.clone(), self.reason.clone());
+        let answer = GateAnswer { gate: gate_id, workflow, allow, by, reason };
+        let answered = controller::answer(&workloads(&session), &workload, answer).await;
         answered.map_err(|error| session.failure(error))?;
         tell(&format!("gate {} of {}: {}", gate.display_name, self.name, if allow { "approved" } else { "denied" }));
         Ok(())

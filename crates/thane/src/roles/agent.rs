@@ -7,7 +7,7 @@ use kube::Client;
 use thane_agent::connection::{self, Dialer, State};
 use thane_agent::live::Live;
 use thane_agent::role::{self, Config, Parts};
-use thane_agent::tunnel::Tunnel;
+use thane_agent::tunnel::{Places, Tunnel};
 use thane_api::code;
 use thane_api::event::{TUNNEL, Target};
 use thane_link::{Passage, Takers};
@@ -74,7 +74,9 @@ async fn start(
     let live = Live::new(live, ground.registry.sub_registry_with_prefix(PREFIX));
     let takers = redis(agent, &namespace, &client, &config, &passage, &mut ground).await?;
     // Behind something that speaks only HTTP/1.1 a call is a connection, and none is kept waiting.
-    let tunnel = (!agent.websocket).then(|| Tunnel::new(client.clone(), thane_agent::tunnel::Config::default()));
+    let places = Places::new(Arc::clone(&ground.network), patterns(&agent.reach)?);
+    let tunnel = Tunnel::new(client.clone(), thane_agent::tunnel::Config::default()).reaching(places);
+    let tunnel = (!agent.websocket).then_some(tunnel);
     let parts = Parts {
         client,
         dialer,

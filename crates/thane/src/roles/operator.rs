@@ -21,6 +21,7 @@ use super::{Ending, Ground, bind, namespace};
 use crate::commands::operator::Operator;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::settings::workflows::WorkflowSettings;
 
 /// The lease of whoever leads.
 const LEASE: &str = "thane-sandbox-operator";
@@ -50,7 +51,7 @@ async fn start(settings: &Loaded<Settings>, levels: LogLevels, said: &Operator, 
     let candidate =
         |name: &str| Candidate { namespace: namespace.clone(), name: name.to_owned(), identity: identity.clone() };
     if said.workflows {
-        workflows(said, client.clone(), candidate(WORKFLOWS_LEASE), &mut ground);
+        workflows(said, &settings.value.workflows, client.clone(), candidate(WORKFLOWS_LEASE), &mut ground);
     }
     if said.workloads {
         workloads(said, client.clone(), candidate(WORKLOADS_LEASE), &mut ground);
@@ -107,9 +108,14 @@ fn workloads(said: &Operator, client: Client, candidate: Candidate, ground: &mut
 }
 
 /// Keeps Workflows that are ours, and does so alone.
-fn workflows(said: &Operator, client: Client, candidate: Candidate, ground: &mut Ground) {
+fn workflows(said: &Operator, told: &WorkflowSettings, client: Client, candidate: Candidate, ground: &mut Ground) {
     let settings = thane_workload::steps::Settings { image: said.image.clone(), ..Default::default() };
-    let options = controller::Options { instance: Some(INSTANCE.to_owned()), settings, repository: None };
+    let options = controller::Options {
+        instance: Some(INSTANCE.to_owned()),
+        settings: told.over(settings),
+        repository: told.repository.clone(),
+        runner: None,
+    };
     let metrics = controller::Metrics::new(&mut ground.registry);
     let (tasks, clock, api) = (ground.tasks.child("workflows"), Arc::clone(&ground.clock), client.clone());
     let lead = move |tasks: &Tasks| {

@@ -72,6 +72,8 @@ pub(crate) struct AgentSettings {
     pub(crate) discovery: AgentDiscovery,
     /// The Redis of its Argo CD, which the hub asks about its applications.
     pub(crate) redis: RedisServer,
+    /// Places beside the cluster's API that the hub may have bytes carried to: patterns of `HOST:PORT`.
+    pub(crate) reach: Vec<String>,
     /// Writes to the API at once.
     pub(crate) writes_max: usize,
     /// How long one write may take.
@@ -113,6 +115,7 @@ impl Default for AgentSettings {
             fleet: true,
             discovery: AgentDiscovery::default(),
             redis: RedisServer { address: ARGO_CD.to_owned(), ..RedisServer::default() },
+            reach: Vec::new(),
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),
             health_port: 0,

@@ -1,5 +1,6 @@
 //! Sandboxes of every API whose pods run here, and a gateway for the hub's.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use thane_runtime::pki::store::{Paths, create_directory};
 use thane_runtime::pki::{Request, Subject, kept};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
 use thane_sandbox::claims::Claims;
+use thane_sandbox::direct::Direct;
 use thane_sandbox::gateway::{self, Access};
 use thane_sandbox::names::SIDECAR_NAME;
 use thane_sandbox::operator;
@@ -62,20 +64,42 @@ impl Certificates {
     }
 }
 
-/// Keeps pools and sandboxes of every API; where the gateway is, if the hub's pods run here.
+/// Sandboxes of every API whose pods run here.
+pub(super) struct Sandboxes {
+    /// Where the gateway is, if the hub's pods run here.
+    pub(super) gateway: Option<String>,
+    claims: BTreeMap<String, Claims>,
+    tls: ClientTls,
+}
+
+impl Sandboxes {
+    /// Those of one API, for other parts of this process.
+    pub(super) async fn direct(&self, place: &Place<'_>, runner: &Runner<'_>) -> Result<Arc<Direct>, Failure> {
+        let Some(claims) = self.claims.get(runner.name) else {
+            return Err(Failure::new(code::BUG, format!("{} has no sandboxes", runner.name)));
+        };
+        let client = install::entitled(runner.server, &GATEWAY).await?;
+        let tasks = place.tasks.child(format!("lodging-{}", runner.name));
+        let clock = Arc::clone(place.clock);
+        Ok(Arc::new(Direct::new(client, claims.clone(), self.tls.clone(), clock, "thane-workflows", &tasks)))
+    }
+}
+
+/// Keeps pools and sandboxes of every API, with a gateway if the hub's pods run here.
 pub(super) async fn start(
     up: &UpSettings,
     place: &Place<'_>,
     runners: &[Runner<'_>],
     registry: &mut Registry,
-) -> Result<Option<String>, Failure> {
+) -> Result<Sandboxes, Failure> {
     let (directory, now) = (place.directory.join("sandboxes"), place.clock.now());
     let made = tokio::task::spawn_blocking(move || Certificates::keep(&directory, now)).await;
     let certificates = made.map_err(|error| Failure::new(code::BUG, format!("make certificates: {error}")))??;
-    let mut gateway = None;
+    let (mut gateway, mut all) = (None, BTreeMap::new());
     for runner in runners {
         let own = registry.sub_registry_with_label(("server".into(), runner.name.to_owned().into()));
         let claims = keep(place, runner, &certificates, own).await?;
+        all.insert(runner.name.to_owned(), claims.clone());
         if runner.name == HUB {
             let listener = place.network.bind(listen(up.gateway_address, up.ephemeral_ports)).await?;
             gateway = Some(format!("http://{}", listener.local_addr()));
@@ -90,7 +114,7 @@ pub(super) async fn start(
             gateway::start(options, parts, registry, &place.tasks.child("gateway")).ready().await;
         }
     }
-    Ok(gateway)
+    Ok(Sandboxes { gateway, claims: all, tls: certificates.clients })
 }
 
 /// The operator and the sidecars of one API.

@@ -11,8 +11,10 @@ use thane_workload::steps::request::ApiAddress;
 
 use super::fleet::Place;
 use super::install::{self, Account};
-use super::sandboxes::Runner;
+use super::lodging::Lodging;
+use super::sandboxes::{Runner, Sandboxes};
 use crate::failure::Failure;
+use crate::settings::workflows::WorkflowSettings;
 
 /// What the controller may do, here as on Kubernetes.
 const RIGHTS: &str = include_str!("../../../../deploy/workflow/20-rights.yaml");
@@ -20,6 +22,8 @@ const RIGHTS: &str = include_str!("../../../../deploy/workflow/20-rights.yaml");
 const STEPS: &str = include_str!("../../../../deploy/workflow/30-steps.yaml");
 /// The claim in each namespace for artifacts without a place of their own.
 const ARTIFACTS: &str = "thane-artifacts";
+/// Where a node keeps its claims, in the directory of its API.
+const CLAIMS: &str = "node/claims";
 /// Where the controller has its account.
 pub(super) const NAMESPACE: &str = "thane-workflows";
 const CONTROLLER: Account = Account { namespace: NAMESPACE, name: "thane-workflows", may: "/api/v1/pods?limit=1" };
@@ -32,6 +36,8 @@ pub(super) async fn start(
     names: &[String],
     apis: &[Embedded],
     runners: &[Runner<'_>],
+    said: &WorkflowSettings,
+    sandboxes: &Sandboxes,
     registry: &mut Registry,
 ) -> Result<(), Failure> {
     for runner in runners {
@@ -43,10 +49,18 @@ pub(super) async fn start(
             names.iter().zip(apis).find(|(name, _)| *name == runner.name).and_then(|(_, api)| address(&api.url()));
         let artifacts = Some(ARTIFACTS.to_owned());
         let settings = Settings { image: IMAGE.to_owned(), api: address, artifacts, ..Settings::default() };
+        let settings = said.over(settings);
+        let lodging = Lodging {
+            direct: sandboxes.direct(place, runner).await?,
+            client: runner.server.client(install::process(), NAMESPACE),
+            claims: place.directory.join(runner.name).join(CLAIMS),
+            artifacts: ARTIFACTS,
+        };
         let own = registry.sub_registry_with_prefix(metrics::PREFIX);
         let counts = Metrics::new(own.sub_registry_with_label(("server".into(), runner.name.to_owned().into())));
         let tasks = place.tasks.child(format!("workflows-{}", runner.name));
-        let options = Options { instance: None, settings, repository: None };
+        let repository = said.repository.clone();
+        let options = Options { instance: None, settings, repository, runner: Some(Arc::new(lodging)) };
         controller::start(client, options, Arc::clone(place.clock), &tasks, counts);
     }
     Ok(())

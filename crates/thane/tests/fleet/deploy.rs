@@ -87,5 +87,9 @@ fn an_api_takes_them() {
             }
         }
     }
+    for (file, context) in [("10-agent.yaml", "cluster-1"), ("20-hub.yaml", "hub")] {
+        let file = folder("live").join(file);
+        succeed(&place, &format!("apply -f {} --context {context}", file.display()));
+    }
     assert!(succeed(&place, "get networkpolicies -n argocd --context cluster-1").contains("thane-agent"));
 }

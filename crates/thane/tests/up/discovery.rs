@@ -102,7 +102,7 @@ fn tokens_close_the_registry_and_snapshots_hold_everything() {
     let length = std::fs::metadata(place.path().join("open.snapshot")).unwrap().len();
     assert_eq!((&saved["done"], saved["bytes"].as_u64()), (&json!("saved"), Some(length)));
 
-    fail(&place, "", "tokens create --allow key_prefix:app/=write", 1, "one token has to have acl");
+    fail(&place, "", "tokens create --allow key_prefix:app/=write", 1, "has to have acl");
     fail(&place, "", "tokens create --allow nonsense", 2, "is no rule");
     let root = succeed(&place, "tokens create --description root --policy global-management");
     let root = root.trim();

@@ -21,12 +21,12 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use serde_json::{Value, json};
+use serde_json::json;
 use thane_runtime::{SharedClock, Tasks};
 
 use super::create::{self, Services, WORKLOAD, WORKLOAD_NAMESPACE};
 use super::doubt::EndedPod;
-use super::kind::{AgentWorkload, AgentWorkloadStatus, Recorded};
+use super::kind::{AgentWorkload, AgentWorkloadStatus, GateAnswer, Recorded};
 use super::plan::{Ask, Effect, FINALIZER, Planned, Seen, plan};
 use crate::policy::{QUERY, kept};
 
@@ -303,12 +303,10 @@ async fn argo_runs(context: &Context) -> bool {
 pub async fn answer(
     api: &Api<AgentWorkload>,
     workload: &AgentWorkload,
-    gate: &str,
-    answer: super::Answer,
+    answer: GateAnswer,
 ) -> Result<AgentWorkload, kube::Error> {
-    let mut all = super::plan::answers(workload);
-    all.insert(gate.to_owned(), answer);
-    let text = Value::from(json!(all).to_string());
-    let meta = json!({"annotations": {super::plan::ANSWERS: text}, "resourceVersion": workload.resource_version()});
-    api.patch(&workload.name_any(), &PatchParams::default(), &Patch::Merge(json!({"metadata": meta}))).await
+    let mut all = workload.spec.gate_answers.clone();
+    all.push(answer);
+    let patch = json!({"metadata": {"resourceVersion": workload.resource_version()}, "spec": {"gateAnswers": all}});
+    api.patch(&workload.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await
 }

@@ -62,6 +62,8 @@ pub(crate) fn workflow(workload: &AgentWorkload, template: &str, runtime: Runtim
         ("browserless_url", services.browserless_url.clone()),
         ("litellm_url", services.litellm_url.clone()),
         ("postgres_dsn", services.postgres_dsn.clone()),
+        // So that a gate closes in time even if nobody is there to close it.
+        ("gate_timeout", gate_timeout(workload)),
     ];
     let parameters: Vec<Value> = parameters
         .into_iter()
@@ -94,6 +96,12 @@ pub(crate) fn workflow(workload: &AgentWorkload, template: &str, runtime: Runtim
         }]);
     }
     made
+}
+
+/// How long its gates wait, where it says so, as a template has it.
+fn gate_timeout(workload: &AgentWorkload) -> String {
+    let seconds = workload.spec.timeouts.as_ref().and_then(|timeouts| timeouts.suspend_gate);
+    seconds.map(|seconds| format!("{seconds}s")).unwrap_or_default()
 }
 
 /// Whether a Workflow was made for this workload, and not for a namesake or by somebody else.

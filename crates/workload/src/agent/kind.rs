@@ -96,6 +96,30 @@ pub struct AgentWorkloadSpec {
     /// How its agents speak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persona: Option<Persona>,
+    /// What people said of its gates; only added to, by whoever may `approve`, in their own name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub gate_answers: Vec<GateAnswer>,
+}
+
+/// What a person says of a gate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateAnswer {
+    /// The gate's node, by its id.
+    #[schemars(length(min = 1, max = 512))]
+    pub gate: String,
+    /// The uid of the Workflow it is in: another run is another question.
+    #[schemars(length(min = 1, max = 64))]
+    pub workflow: String,
+    /// Whether it opens.
+    pub allow: bool,
+    /// Who says so, as the API knows them.
+    #[schemars(length(min = 1, max = 512))]
+    pub by: String,
+    /// Why.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    pub reason: String,
 }
 
 /// What a workload works on.

@@ -3,8 +3,6 @@
 
 mod gate;
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
@@ -16,30 +14,10 @@ use super::view::WorkflowView;
 
 /// The finalizer of a workload whose Workflow is in another namespace.
 pub(super) const FINALIZER: &str = "thane.dev/workflow";
-/// The annotation in which people answer gates: a JSON object from a node's id to an [`Answer`].
-pub(super) const ANSWERS: &str = "thane.dev/gate-answers";
 /// How long a workload may wait to begin.
 const PENDING: SignedDuration = SignedDuration::from_mins(5);
 /// A look now and then while something is unfinished, beside the watches.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
-
-/// What a person says of a gate.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Answer {
-    /// Whether it opens.
-    pub allow: bool,
-    /// Who says so.
-    pub by: String,
-    /// Why.
-    #[serde(default)]
-    pub reason: String,
-}
-
-/// People's answers, by gate. What cannot be read answers nothing, and a gate that nobody answers stays closed.
-pub(super) fn answers(workload: &AgentWorkload) -> BTreeMap<String, Answer> {
-    let text = workload.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANSWERS));
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
 
 /// What is there.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::doubt::EndedPod;
-use super::kind::{AgentWorkload, Phase, Recorded, Runtime, Stage};
-use super::plan::{ANSWERS, FINALIZER};
+use super::kind::{AgentWorkload, GateAnswer, Phase, Recorded, Runtime, Stage, Timeouts};
+use super::plan::FINALIZER;
 use super::{Effect, Planned, Seen, Services, plan};
 
 fn at(seconds: i64) -> Timestamp {
@@ -70,7 +70,7 @@ impl World {
                 allow,
                 reason: "the policy says so".to_owned(),
                 by: "policy".to_owned(),
-                rule: None,
+                rule: Some("data.rule".to_owned()),
                 input: Some(ask.input),
                 at: Time(at(self.now)),
             };
@@ -101,8 +101,18 @@ impl World {
     }
 
     fn answer(&mut self, gate: &str, allow: bool) {
-        let text = json!({gate: {"allow": allow, "by": "ada", "reason": "I looked"}}).to_string();
-        self.workload.metadata.annotations.get_or_insert_default().insert(ANSWERS.to_owned(), text);
+        self.answer_of(gate, "w1", allow, "ada");
+    }
+
+    fn answer_of(&mut self, gate: &str, workflow: &str, allow: bool, by: &str) {
+        let text = |text: &str| text.to_owned();
+        self.workload.spec.gate_answers.push(GateAnswer {
+            gate: text(gate),
+            workflow: text(workflow),
+            allow,
+            by: text(by),
+            reason: text("I looked"),
+        });
     }
 
     fn ends(&mut self, phase: &str, nodes: &Value) -> (Phase, String) {
@@ -207,6 +217,33 @@ fn gates_end_as_they_should() {
 }
 
 #[test]
+fn an_answer_is_about_one_run_and_people_may_have_any_name() {
+    let mut world = World::with_nodes(gate("g", Some(0.5)));
+    world.now = 20;
+    world.policy(true);
+    world.answer_of("g", "an earlier run", false, "ada");
+    assert!(world.look().effects.is_empty());
+    assert_eq!(world.phase().0, Phase::PendingApproval);
+    world.answer_of("g", "w1", true, "policy");
+    let planned = world.look();
+    let opened = Effect::Gate { node: "g".to_owned(), allow: true, message: "approved by policy: I looked".to_owned() };
+    assert_eq!(planned.effects, [opened]);
+    let last = planned.status.decisions.last().unwrap();
+    assert_eq!((last.by.as_str(), &last.rule), ("policy", &None));
+}
+
+#[test]
+fn the_template_is_told_how_long_gates_wait() {
+    let mut world = World::new();
+    world.workload.spec.timeouts = Some(Timeouts { suspend_gate: Some(90), execution: None });
+    world.policy(true);
+    let planned = world.look();
+    let [Effect::Create(workflow)] = planned.effects.as_slice() else { panic!("{planned:?}") };
+    let told = workflow["spec"]["arguments"]["parameters"].as_array().unwrap().last().unwrap();
+    assert_eq!(told, &json!({"name": "gate_timeout", "value": "90s"}));
+}
+
+#[test]
 fn two_gates_at_once_are_decided_each_for_itself() {
     let mut nodes = gate("g1", Some(0.5));
     nodes["g2"] = json!({"id": "g2", "displayName": "second", "type": "Suspend", "phase": "Running", "startedAt": at(10).to_string()});
@@ -240,6 +277,13 @@ fn its_end_is_what_the_gates_say() {
     nodes["g"]["outputs"] = json!({"parameters": [{"name": "decision", "value": "deny"}]});
     let (phase, why) = expired.ends("Succeeded", &nodes);
     assert_eq!((phase, why.as_str()), (Phase::Failed, "gate approval-gate was denied: nobody answered in time"));
+
+    // Somebody who may change the Workflow opened it there.
+    let mut around = World::with_nodes(json!({}));
+    nodes["g"]["outputs"]["parameters"][0]["value"] = json!("approve");
+    assert_eq!(around.ends("Succeeded", &nodes).0, Phase::Completed);
+    let last = around.workload.status.unwrap().decisions.pop().unwrap();
+    assert_eq!((last.allow, last.by.as_str()), (true, "workflow"));
 
     let mut done = World::with_nodes(json!({}));
     let nodes = json!({"a": {"id": "a", "displayName": "report", "type": "Pod", "phase": "Succeeded",

@@ -17,7 +17,7 @@ use crate::spec::{AnyString, Parameter};
 use crate::status::packed::{PLAIN_MAX, packed};
 use crate::status::{Moment, NodePhase, NodeStatus, WorkflowStatus};
 use crate::steps::names::pod_name;
-pub use again::resubmitted;
+pub use again::{memoized, resubmitted};
 
 /// How often an edit is tried when others edit, too.
 const TRIES: usize = 5;

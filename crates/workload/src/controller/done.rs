@@ -1,18 +1,20 @@
 //! What is left of Workflows that have ended: pods, results, and in the end they themselves.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
+use kube::core::{Selector, SelectorExt};
 
 use super::queue::Key;
 use super::store::{Stored, View, text};
 use super::{Shared, argo};
-use crate::spec::{self, WorkflowSpec};
+use crate::spec::{self, PodGc, WorkflowSpec};
 use crate::status::{NodePhase, Phase, WorkflowStatus};
-use crate::steps::names::WORKFLOW;
+use crate::steps::names::{POOL, WORKFLOW};
 
 /// How long pods are kept where nothing is said.
 const DELAY: Duration = Duration::from_secs(5);
@@ -34,6 +36,13 @@ pub(super) async fn sweep(shared: &Shared, key: &Key, view: &View, status: &Work
         let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("WorkflowTaskResult"));
         let own = ListParams::default().labels(&format!("{WORKFLOW}={}", key.1));
         told(key, api.delete_collection(&DeleteParams::default(), &own).await.map(drop));
+    }
+    shared.lodging.forget(key);
+    if let Some(runner) = &shared.options.runner
+        && !view.results.is_empty()
+        && view.stored.object.to_string().contains(POOL)
+    {
+        runner.sweep(&key.0, &key.1).await;
     }
     if let Some(at) = removal(spec, status) {
         if at <= shared.clock.now() {
@@ -67,6 +76,7 @@ async fn sweep_pods(shared: &Shared, key: &Key, view: &View, spec: &WorkflowSpec
             "OnWorkflowSuccess" => succeeded,
             _ => false,
         };
+        let goes = goes && is_selected(gc, pod);
         let (Some(name), true) = (&pod.metadata.name, goes && pod.metadata.deletion_timestamp.is_none()) else {
             continue;
         };
@@ -77,6 +87,15 @@ async fn sweep_pods(shared: &Shared, key: &Key, view: &View, spec: &WorkflowSpec
             later(shared, key, at);
         }
     }
+}
+
+/// Whether a pod is one of those that are to go; all are where nothing is said.
+fn is_selected(gc: &PodGc, pod: &Pod) -> bool {
+    let Some(said) = &gc.label_selector else { return true };
+    let none = BTreeMap::new();
+    // Which it is was checked with the spec.
+    Selector::try_from(said.clone())
+        .is_ok_and(|selector| selector.matches(pod.metadata.labels.as_ref().unwrap_or(&none)))
 }
 
 fn later(shared: &Shared, key: &Key, at: Timestamp) {

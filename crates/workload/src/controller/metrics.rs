@@ -11,6 +11,7 @@ pub struct Metrics {
     pub(super) writes: Counter,
     pub(super) conflicts: Counter,
     pub(super) starts: Counter,
+    pub(super) lodged: Counter,
     pub(super) refusals: Counter,
     pub(super) ended: Counter,
     pub(super) waiting: Gauge,
@@ -28,6 +29,7 @@ impl Metrics {
             metrics.conflicts.clone(),
         );
         registry.register("workflow_steps_started", "Pods made for steps", metrics.starts.clone());
+        registry.register("workflow_steps_lodged", "Steps put into warm sandboxes", metrics.lodged.clone());
         registry.register("workflow_steps_refused", "Steps whose pod could not be made", metrics.refusals.clone());
         registry.register("workflow_ended", "Workflows that ended", metrics.ended.clone());
         registry.register("workflow_queue_length", "Workflows that wait for a look", metrics.waiting.clone());

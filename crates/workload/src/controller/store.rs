@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -192,6 +192,13 @@ impl Store {
         Some(key)
     }
 
+    /// Whether a step's end is recorded.
+    pub(super) fn has_result(&self, key: &Key, node: &str) -> bool {
+        let inner = self.inner.lock();
+        let result = inner.records.get(key).and_then(|record| record.results.get(node));
+        result.is_some_and(|result| result.is_complete())
+    }
+
     pub(super) fn remove_result(&self, result: &TaskResult) {
         let Some(key) = result_owner(result) else { return };
         let mut inner = self.inner.lock();
@@ -284,7 +291,16 @@ fn result_owner(result: &TaskResult) -> Option<Key> {
 /// What a look reads of a pod.
 fn trimmed(mut pod: Pod) -> Pod {
     pod.metadata.managed_fields = None;
-    pod.spec = pod.spec.map(|spec| PodSpec { node_name: spec.node_name, ..PodSpec::default() });
+    let known = |all: Vec<Container>| {
+        let one = |one: Container| Container { name: one.name, resources: one.resources, ..Container::default() };
+        all.into_iter().map(one).collect()
+    };
+    pod.spec = pod.spec.map(|spec| PodSpec {
+        node_name: spec.node_name,
+        containers: known(spec.containers),
+        init_containers: spec.init_containers.map(known),
+        ..PodSpec::default()
+    });
     pod
 }
 

@@ -1,6 +1,7 @@
 //! One look at one Workflow, and doing what it came to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -10,13 +11,14 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use serde_json::{Value, json};
 
 use super::Shared;
+use super::lodging::{self, Place};
 use super::queue::Key;
 use super::store::{Memory, View};
 use super::watches::KINDS;
-use super::{argo, done, write};
+use super::{argo, done, repository, write};
 use crate::engine::{Effect, Operated, Refused, Seen, Start, operate};
 use crate::status::{Phase, WorkflowStatus};
-use crate::steps::names::WORKFLOW;
+use crate::steps::names::{WHY_A_POD, WORKFLOW};
 use crate::steps::{self, Identity, PodRequest};
 
 /// Pods made at once for one Workflow.
@@ -25,7 +27,7 @@ const STARTS: usize = 16;
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Looks at Workflows, one after another, for ever.
-pub(super) async fn run(shared: &Shared) {
+pub(super) async fn run(shared: &Arc<Shared>) {
     loop {
         let key = shared.queue.next().await;
         shared.metrics.waiting.set(i64::try_from(shared.queue.len()).unwrap_or(i64::MAX));
@@ -34,7 +36,7 @@ pub(super) async fn run(shared: &Shared) {
     }
 }
 
-async fn look(shared: &Shared, key: &Key) {
+async fn look(shared: &Arc<Shared>, key: &Key) {
     if !shared.store.is_listed(KINDS) {
         return;
     }
@@ -49,8 +51,10 @@ async fn look(shared: &Shared, key: &Key) {
     if !view.memory.based_on.is_empty() && view.memory.based_on != view.stored.version && !reread(shared, key).await {
         return;
     }
+    // First: a step that leaves its sandbox has its result in the store by then.
+    let lodged = shared.lodging.of(key);
     let Some(view) = shared.store.view(key) else { return };
-    let operated = decided(shared, key, &view);
+    let operated = decided(shared, key, &view, &lodged);
     let mut memory = Memory {
         based_on: view.stored.version.clone(),
         status: operated.status.clone(),
@@ -97,7 +101,7 @@ async fn reread(shared: &Shared, key: &Key) -> bool {
 }
 
 /// What a Workflow does next.
-fn decided(shared: &Shared, key: &Key, view: &View) -> Operated {
+fn decided(shared: &Shared, key: &Key, view: &View, lodged: &BTreeMap<String, bool>) -> Operated {
     let stored = &view.stored;
     let (workflow, status) = match (&stored.workflow, &stored.status) {
         (Ok(workflow), Ok(status)) => (workflow, status),
@@ -107,7 +111,9 @@ fn decided(shared: &Shared, key: &Key, view: &View) -> Operated {
     let status = if view.memory.based_on == stored.version { view.memory.status.clone() } else { status.clone() };
     let identity = identity(shared, key, workflow.metadata.uid.as_deref());
     let sources = shared.store.within(&key.0);
-    let seen = Seen { pods: &view.pods, results: &view.results, refused: &view.memory.refused, sources: &sources };
+    let (pods, results, mut refused) = (&view.pods, &view.results, view.memory.refused.clone());
+    refused.extend(shared.lodging.complaints(key));
+    let seen = Seen { pods, results, lodged, refused: &refused, sources: &sources };
     operate(workflow, &identity, status, &seen, shared.clock.now())
 }
 
@@ -141,7 +147,7 @@ fn broken(message: &str, shared: &Shared) -> Operated {
 }
 
 /// Makes claims, then pods, a few at a time.
-async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], memory: &mut Memory) {
+async fn begin(shared: &Arc<Shared>, key: &Key, view: &View, effects: &[&Effect], memory: &mut Memory) {
     for effect in effects {
         if let Effect::Claim(claim) = effect
             && let Err(error) = make_claim(shared, key, claim).await
@@ -156,17 +162,19 @@ async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], mem
     let mut starts = Vec::new();
     for effect in effects {
         if let Effect::Start(start) = effect {
-            starts.push(make_step(shared, &identity, &claims, start));
+            starts.push(make_step(shared, key, view, &identity, &claims, start));
         }
     }
-    let started: Vec<(String, Result<Pod, Refused>)> =
+    let started: Vec<(String, Result<Option<Pod>, Refused>)> =
         futures::stream::iter(starts).buffer_unordered(STARTS).collect().await;
     for (node, made) in started {
         match made {
             Ok(pod) => {
-                shared.metrics.starts.inc();
                 memory.refused.remove(&node);
-                shared.store.put_new_pod(pod);
+                if let Some(pod) = pod {
+                    shared.metrics.starts.inc();
+                    shared.store.put_new_pod(pod);
+                }
             }
             Err(refused) => {
                 shared.metrics.refusals.inc();
@@ -178,16 +186,19 @@ async fn begin(shared: &Shared, key: &Key, view: &View, effects: &[&Effect], mem
     }
 }
 
+/// Starts a step; its pod, unless it is in a sandbox.
 async fn make_step(
-    shared: &Shared,
+    shared: &Arc<Shared>,
+    key: &Key,
+    view: &View,
     identity: &Identity,
     claims: &[Value],
     start: &Start,
-) -> (String, Result<Pod, Refused>) {
-    (start.node_id.clone(), make_pod(shared, identity, claims, start).await)
-}
-
-async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start: &Start) -> Result<Pod, Refused> {
+) -> (String, Result<Option<Pod>, Refused>) {
+    let repository = match repository::resolved(shared, &key.0, &start.spec).await {
+        Ok(repository) => repository,
+        Err(refused) => return (start.node_id.clone(), Err(refused)),
+    };
     let request = PodRequest {
         workflow: identity,
         node_id: &start.node_id,
@@ -196,14 +207,27 @@ async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start:
         boundary: start.boundary.as_ref(),
         spec: &start.spec,
         claims,
-        repository: shared.options.repository.as_ref(),
+        repository: repository.as_ref(),
         active_seconds: start.active_seconds,
         deadline: start.deadline,
         wants_result: start.wants_result,
         on_exit: start.on_exit,
         settings: &shared.options.settings,
     };
-    let wanted = steps::pod(&request).map_err(|refusal| Refused { message: refusal.0, is_transient: false })?;
+    let annotations = &view.stored.object["metadata"]["annotations"];
+    let made = match lodging::begin(shared, key, &request, annotations, start).await {
+        Place::Sandbox => Ok(None),
+        Place::Pod(why) => make_pod(shared, &request, &start.pod, why).await.map(Some),
+    };
+    (start.node_id.clone(), made)
+}
+
+async fn make_pod(shared: &Shared, request: &PodRequest<'_>, name: &str, why: Option<String>) -> Result<Pod, Refused> {
+    let identity = request.workflow;
+    let mut wanted = steps::pod(request).map_err(|refusal| Refused { message: refusal.0, is_transient: false })?;
+    if let Some(why) = why {
+        wanted.pod.metadata.annotations.get_or_insert_default().insert(WHY_A_POD.to_owned(), why);
+    }
     claim_artifacts(shared, &identity.namespace, &wanted.pod).await.map_err(|error| refused(&error))?;
     if let Some(config) = &wanted.config {
         let api: Api<ConfigMap> = Api::namespaced(shared.client.clone(), &identity.namespace);
@@ -216,12 +240,12 @@ async fn make_pod(shared: &Shared, identity: &Identity, claims: &[Value], start:
     match api.create(&PostParams::default(), &wanted.pod).await {
         Ok(pod) => Ok(pod),
         Err(kube::Error::Api(status)) if status.code == 409 => {
-            let found = api.get(&start.pod).await.map_err(|error| refused(&error))?;
+            let found = api.get(name).await.map_err(|error| refused(&error))?;
             let owned = found.metadata.owner_references.iter().flatten().any(|owner| owner.uid == identity.uid);
             if owned && found.metadata.deletion_timestamp.is_none() {
                 return Ok(found);
             }
-            let message = format!("pod {} exists and is not this workflow's, or is being deleted", start.pod);
+            let message = format!("pod {name} exists and is not this workflow's, or is being deleted");
             Err(Refused { message, is_transient: true })
         }
         Err(error) => Err(refused(&error)),
@@ -247,7 +271,13 @@ async fn claim_artifacts(shared: &Shared, namespace: &str, pod: &Pod) -> Result<
     let uses = volumes
         .into_iter()
         .any(|volume| volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim));
-    if !uses || shared.claimed.lock().contains(namespace) {
+    if uses { claim_directory(shared, namespace).await } else { Ok(()) }
+}
+
+/// Makes the claim for artifacts of a namespace, unless it has it.
+pub(super) async fn claim_directory(shared: &Shared, namespace: &str) -> Result<(), kube::Error> {
+    let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
+    if shared.claimed.lock().contains(namespace) {
         return Ok(());
     }
     let object = json!({
@@ -273,6 +303,7 @@ async fn make_claim(shared: &Shared, key: &Key, claim: &Value) -> Result<(), kub
 async fn finish(shared: &Shared, key: &Key, effects: &[&Effect]) {
     for effect in effects {
         let ended = match effect {
+            Effect::End { pod } if shared.lodging.end(key, pod) => Ok(()),
             Effect::End { pod } => end_pod(shared, key, pod).await,
             Effect::Unclaim { claim } => {
                 let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);

@@ -31,6 +31,10 @@ impl Operation<'_> {
         if input.value.is_none() {
             input.value.clone_from(&input.default);
         }
+        let is_absent = |argument: &&Parameter| argument.value.as_ref().is_some_and(|value| value.as_str() == ABSENT);
+        if argument.as_ref().is_some_and(is_absent) && (input.value.is_some() || input.value_from.is_some()) {
+            return Ok(());
+        }
         match argument {
             Some(argument)
                 if argument.value.as_ref().is_some_and(|value| value.as_str() == ABSENT)

@@ -103,6 +103,7 @@ impl Operation<'_> {
         self.labels.insert(COMPLETED_LABEL.to_owned(), "true".to_owned());
         self.status.observe("PodRunning", false);
         self.status.observe("Completed", true);
+        self.sum_resources();
         self.unclaim();
         self.wake_at = None;
     }

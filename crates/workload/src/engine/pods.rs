@@ -9,7 +9,7 @@ use super::resolve::value;
 use super::{Call, Effect, Operation, Start};
 use crate::spec::{Outputs, Template, TemplateType, integer};
 use crate::status::{Moment, NodePhase, NodeStatus, NodeType};
-use crate::steps::names::{WAIT, pod_name};
+use crate::steps::names::{POOL, WAIT, pod_name};
 use crate::steps::{Outcome, Phase, TaskResult, outcome};
 
 impl Operation<'_> {
@@ -25,7 +25,12 @@ impl Operation<'_> {
         }
         let Some(node) = self.node(name) else { return };
         let id = node.id.clone();
-        if node.phase != NodePhase::Pending || self.has_pod(&id) || self.is_recorded(&id) {
+        let is_due = node.phase == NodePhase::Pending || self.is_lodged(node, template);
+        if !is_due || self.has_pod(&id) || self.is_recorded(&id) {
+            return;
+        }
+        if self.seen.lodged.get(&id) == Some(&true) {
+            self.mark(name, NodePhase::Running, Some(""));
             return;
         }
         if let Some(refused) = self.seen.refused.get(&id) {
@@ -50,12 +55,22 @@ impl Operation<'_> {
         }
     }
 
+    /// Whether a step runs in a sandbox, of which a controller that has just started may know nothing yet.
+    fn is_lodged(&self, node: &NodeStatus, template: &Template) -> bool {
+        let warm = || {
+            let own = template.metadata.annotations.get(POOL).or_else(|| self.annotations.get(POOL));
+            own.is_some_and(|pool| !pool.is_empty())
+        };
+        node.phase == NodePhase::Running && node.host_node_name.is_empty() && warm()
+    }
+
     fn start(&mut self, name: &str, id: &str, call: &Call<'_>, template: &Template) {
         let around = self.template_of(call.boundary);
         let wants_result = around.as_ref().is_some_and(|around| is_read(name, around));
         let mut deadline = call.deadline;
         let timeout = super::duration::parsed(&template.timeout).ok();
-        let until = timeout.and_then(|timeout| self.now.checked_add(timeout).ok());
+        let begun = self.node(name).and_then(|node| node.started_at.time()).unwrap_or(self.now);
+        let until = timeout.and_then(|timeout| begun.checked_add(timeout).ok());
         let workflow = self.deadline.filter(|_| !call.on_exit);
         for other in [until, workflow].into_iter().flatten() {
             deadline = Some(deadline.map_or(other, |deadline| deadline.min(other)));
@@ -125,11 +140,15 @@ impl Operation<'_> {
                 known
             }
             (None, Some(result)) if result.is_complete() => recorded(result),
+            (None, _) if self.is_lodged(&before, &template) => return,
             (None, _) if before.phase == NodePhase::Running => lost(),
             (None, _) => return,
         };
         let mut node = before.clone();
         apply(&mut node, &known, Moment::of(self.now));
+        if let Some(pod) = pod.filter(|_| node.is_fulfilled() && before.finished_at.is_none()) {
+            node.resources_duration = super::resources::used(pod);
+        }
         if node != before {
             self.changed = true;
         }
@@ -149,7 +168,8 @@ impl Operation<'_> {
         for node in open {
             let exit = self.status.nodes.is_of_exit_handler(&node);
             let stops = shutdown == "Terminate" || shutdown == "Stop" && !exit;
-            let has_pod = node.kind == NodeType::Pod && self.has_pod(&node.id);
+            let has_pod =
+                node.kind == NodeType::Pod && (self.has_pod(&node.id) || self.seen.lodged.contains_key(&node.id));
             if stops && has_pod {
                 self.end_pod(&node);
                 self.mark(

@@ -34,7 +34,12 @@ impl Operation<'_> {
     /// Whether there is nothing to do for a node until its pod says something.
     fn is_settled(&self, name: &str) -> bool {
         let Some(node) = self.node(name) else { return false };
-        node.is_ended() || node.kind == NodeType::Pod && node.phase == NodePhase::Running
+        let is_known = || {
+            let lodged = self.seen.lodged.get(&node.id) == Some(&true);
+            lodged || self.has_pod(&node.id) || !node.host_node_name.is_empty()
+        };
+        // One in a sandbox that a controller before this one began is looked for.
+        node.is_ended() || node.kind == NodeType::Pod && node.phase == NodePhase::Running && is_known()
     }
 
     fn execute_within(&mut self, name: &str, call: &Call<'_>, arguments: &Arguments) -> Result<(), Halt> {

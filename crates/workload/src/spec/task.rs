@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Rest;
-use super::template::{Arguments, Template};
+use super::parameter::Arguments;
+use super::template::Template;
 
 /// A step of a steps template, or a task of a DAG.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Rest;
+use super::body::RetryStrategy;
+use super::parameter::Arguments;
 use super::task::{Hook, TemplateRef};
-use super::template::{Arguments, RetryStrategy, Template};
+use super::template::Template;
 
 /// A workflow. Its status is another module's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

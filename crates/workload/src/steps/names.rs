@@ -20,6 +20,8 @@ pub const POD_GC: &str = "workflows.argoproj.io/pod-gc-strategy";
 pub const PROGRESS: &str = "workflows.argoproj.io/progress";
 /// The pool of warm sandboxes a step runs in.
 pub const POOL: &str = "thane.dev/pool";
+/// Why a step that asks for a sandbox has a pod.
+pub const WHY_A_POD: &str = "thane.dev/why-a-pod";
 /// What a pod on the embedded runner may reach.
 pub const EGRESS: &str = "thane.dev/egress";
 

@@ -1,11 +1,11 @@
 //! What a pod and its task result say about a step, in Argo's words.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStateWaiting, ContainerStatus, Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::names::{INIT, MAIN, REPORTED, WAIT};
+use super::names::{INIT, MAIN, REPORTED, WAIT, WHY_A_POD};
 
 /// Where a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +104,11 @@ pub fn outcome(pod: &Pod, result: Option<&TaskResult>, template: &Value) -> Outc
         phase = Phase::Running;
     }
     let is_daemoned = is_daemon && phase == Phase::Running && is_ready(&status);
+    if message.is_empty()
+        && let Some(why) = pod.metadata.annotations.as_ref().and_then(|all| all.get(WHY_A_POD))
+    {
+        message = format!("runs as a pod: {why}");
+    }
     Outcome {
         phase,
         message,
@@ -151,13 +156,20 @@ fn assess(pod: &Pod, status: &PodStatus, is_daemon: bool) -> (Phase, String) {
     }
 }
 
+fn waiting(one: &ContainerStatus) -> Option<&ContainerStateWaiting> {
+    one.state.as_ref()?.waiting.as_ref()
+}
+
 fn pending(status: &PodStatus) -> String {
     let worded = |reason: Option<&str>, message: Option<&str>| {
         let reason = reason.unwrap_or_default();
         message.filter(|text| !text.is_empty()).map_or_else(|| reason.to_owned(), |text| format!("{reason}: {text}"))
     };
-    let waiting = status.container_statuses.iter().flatten().find_map(|one| one.state.as_ref()?.waiting.as_ref());
-    if let Some(waiting) = waiting {
+    let mut own = status.container_statuses.iter().flatten().filter_map(waiting);
+    // What keeps the first from starting says more than that the others wait for it.
+    let mut all = status.init_container_statuses.iter().flatten().filter_map(waiting).chain(own.clone());
+    let stuck = all.find(|one| one.message.as_ref().is_some_and(|text| !text.is_empty()));
+    if let Some(waiting) = stuck.or_else(|| own.next()) {
         return worded(waiting.reason.as_deref(), waiting.message.as_deref());
     }
     let unschedulable = |reason: Option<&str>| reason == Some("Unschedulable");

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Map, Value, json};
 
 use super::names::{COMPLETED, INIT, INSTANCE, MAIN, NODE_ID, NODE_NAME, ON_EXIT, POD_GC, WAIT, WORKFLOW, pod_name};
-use super::request::{PodRequest, Refusal, StepPod};
+use super::request::{Identity, PodRequest, Refusal, StepPod};
 
 /// What an environment variable may hold; more goes into a `ConfigMap`.
 const VARIABLE_MAX: usize = 128 * 1024;
@@ -61,12 +61,7 @@ pub fn pod(request: &PodRequest<'_>) -> Result<StepPod, Refusal> {
     let meta = json!({"name": name, "namespace": request.workflow.namespace, "labels": labels,
         "annotations": annotations, "ownerReferences": [owner(request)]});
     let mut template = template;
-    let known = [
-        ("{{pod.name}}", name.as_str()),
-        ("{{workflow.name}}", &request.workflow.name),
-        ("{{workflow.namespace}}", &request.workflow.namespace),
-        ("{{workflow.uid}}", &request.workflow.uid),
-    ];
+    let known = known(request.workflow, &name);
     substitute(&mut spec, &known);
     substitute(&mut template, &known);
     let config = containers::environment(request, &template, kind, &name, &mut spec);
@@ -92,6 +87,24 @@ fn config_map(request: &PodRequest<'_>, name: &str, data: BTreeMap<String, Strin
         "annotations": {NODE_NAME: request.node_name, NODE_ID: request.node_id}});
     let metadata = serde_json::from_value(meta).unwrap_or_default();
     ConfigMap { metadata, data: Some(data), ..ConfigMap::default() }
+}
+
+/// The template as the executor of a step knows it: with a place for every artifact, and nothing left to substitute.
+pub(crate) fn prepared(request: &PodRequest<'_>) -> Value {
+    let mut template = located(request);
+    let name = pod_name(&request.workflow.name, text(&template, "name"), request.node_name);
+    substitute(&mut template, &known(request.workflow, &name));
+    template
+}
+
+/// What is only known of a step once its pod has a name.
+fn known<'a>(workflow: &'a Identity, pod: &'a str) -> [(&'static str, &'a str); 4] {
+    [
+        ("{{pod.name}}", pod),
+        ("{{workflow.name}}", &workflow.name),
+        ("{{workflow.namespace}}", &workflow.namespace),
+        ("{{workflow.uid}}", &workflow.uid),
+    ]
 }
 
 /// The template with a place for artifacts that name none.

@@ -29,7 +29,7 @@ from .types import (
 )
 
 Step = StepRequest | Mapping[str, Any]
-DEFAULT_URL = "http://localhost:8080"
+DEFAULT_URL = os.environ.get("THANE_GATEWAY") or "http://localhost:8080"
 _PIECE = 1 << 20
 
 

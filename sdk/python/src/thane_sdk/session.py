@@ -20,6 +20,7 @@ from .types import (
     SessionInfo,
     StepEvent,
     StepResult,
+    ToolManifest,
     ToolResult,
     ToolsRegistry,
     ToolsSpec,
@@ -27,8 +28,38 @@ from .types import (
 )
 
 KEEP_ALIVE_IDLE_SECONDS = 1800
-REGISTRY = "/opt/arl/tools/registry.json"
+TOOLS = "/opt/arl/tools"
+REGISTRY = f"{TOOLS}/registry.json"
+# The list that the pool knows, then each tool that is there: where, and what it says about itself. What an image brings
+# only the sandbox knows.
+_LIST = f"""cat {REGISTRY} || exit
+for said in {TOOLS}/*/manifest.json {TOOLS}/image-*/*/manifest.json; do
+  if [ -f "$said" ]; then printf '"%s"' "$said"; cat "$said"; fi
+done"""
 Self = TypeVar("Self", bound="SandboxSession")
+
+
+def _values(text: str) -> Iterator[Any]:
+    """JSON values that follow each other, up to the first that is none."""
+    decoder = json.JSONDecoder()
+    while text := text.lstrip():
+        try:
+            value, end = decoder.raw_decode(text)
+        except ValueError:
+            return
+        yield value
+        text = text[end:]
+
+
+def _tools(text: str) -> ToolsRegistry:
+    """Tools from what was listed: the pool's list, and then for each its file and what is in it."""
+    said = list(_values(text))
+    listed = ToolsRegistry.model_validate(said[0] if said else {})
+    tools = {tool.name: tool for tool in listed.tools}
+    for path, manifest in zip(said[1::2], said[2::2], strict=False):
+        tool = ToolManifest.model_validate(manifest)
+        tools.setdefault(tool.name, tool).directory = str(path).rsplit("/", 1)[0]
+    return ToolsRegistry(tools=list(tools.values()))
 
 
 class SandboxSession:
@@ -212,17 +243,15 @@ class SandboxSession:
 
     def list_tools(self) -> ToolsRegistry:
         """The tools that are there."""
-        result = self.execute([{"name": "list_tools", "command": ["cat", REGISTRY]}]).results[0]
-        if not result.ok:
-            return ToolsRegistry()
-        return ToolsRegistry.model_validate_json(result.output.stdout)
+        result = self.execute([{"name": "list_tools", "command": ["sh", "-c", _LIST]}]).results[0]
+        return _tools(result.output.stdout) if result.ok else ToolsRegistry()
 
     def call_tool(self, tool_name: str, params: Mapping[str, Any] | None = None) -> ToolResult:
         """Runs a tool with its parameters as JSON on its input."""
         found = next((one for one in self.list_tools().tools if one.name == tool_name), None)
         if found is None or not found.entrypoint:
             return ToolResult(exit_code=127, stderr=f"there is no tool {tool_name!r}")
-        directory = f"/opt/arl/tools/{tool_name}"
+        directory = found.directory or f"{TOOLS}/{tool_name}"
         runner = {"bash": "bash ", "python": "python3 "}.get(found.runtime or "", "")
         given = base64.b64encode(json.dumps(dict(params or {})).encode()).decode()
         line = f"printf %s {given} | base64 -d | {runner}{shlex.quote(f'{directory}/{found.entrypoint}')}"

@@ -201,6 +201,7 @@ class ToolManifest(_Wire):
     runtime: str | None = None
     entrypoint: str | None = None
     timeout: str | None = None
+    directory: str | None = None
 
 
 class ToolsRegistry(_Wire):

@@ -17,6 +17,8 @@ pub enum Kind {
     Http,
     /// Dialled.
     Tcp,
+    /// Sent a packet.
+    Udp,
     /// Asked over gRPC.
     Grpc,
     /// Pinged over HTTP/2.
@@ -35,6 +37,7 @@ impl Kind {
         match self {
             Self::Http => "http",
             Self::Tcp => "tcp",
+            Self::Udp => "udp",
             Self::Grpc => "grpc",
             Self::H2Ping => "h2ping",
             Self::Script => "script",
@@ -50,6 +53,7 @@ pub fn kind(check: &Check) -> Result<Kind, Refusal> {
     let kinds = [
         (!definition.http.is_empty(), Kind::Http),
         (!definition.tcp.is_empty(), Kind::Tcp),
+        (!definition.udp.is_empty(), Kind::Udp),
         (!definition.grpc.is_empty(), Kind::Grpc),
         (!definition.h2ping.is_empty(), Kind::H2Ping),
         (!definition.args.is_empty(), Kind::Script),
@@ -144,6 +148,7 @@ mod tests {
             ("", ttl(), Ok(Kind::Ttl)),
             ("", CheckDefinition { alias_service: "web".to_owned(), ..none() }, Ok(Kind::Alias)),
             ("", CheckDefinition { tcp: "h:1".to_owned(), interval: second, ..none() }, Ok(Kind::Tcp)),
+            ("", CheckDefinition { udp: "h:1".to_owned(), interval: second, ..none() }, Ok(Kind::Udp)),
             ("", none(), Err("no check type")),
             ("docker", none(), Err("unknown check type \"docker\"")),
             ("tcp", http(), Err("unknown check type \"tcp\"")),

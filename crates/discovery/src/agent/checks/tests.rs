@@ -170,6 +170,26 @@ async fn whoever_answers_a_call_passes() {
     assert_eq!(tcp::ask(&tools, &nonsense).await.status, Status::Critical);
 }
 
+#[tokio::test]
+async fn only_a_machine_that_says_nobody_listens_fails_a_packet() {
+    let server = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    let definition = CheckDefinition { udp: address.to_string(), ..CheckDefinition::default() };
+    let answer = async {
+        let (length, from) = server.recv_from(&mut [0; 8]).await.unwrap();
+        server.send_to(b"x", from).await.unwrap();
+        length
+    };
+    let (seen, length) = tokio::join!(udp::ask(&definition), answer);
+    assert_eq!((seen.output, length), (format!("UDP connect {address}: Success"), 0));
+    let brief = CheckDefinition { timeout: Duration::from_millis(20), ..definition.clone() };
+    assert_eq!(udp::ask(&brief).await.status, Status::Passing, "silence is no news");
+    drop(server);
+    for bad in [definition, CheckDefinition { udp: "nowhere".to_owned(), ..CheckDefinition::default() }] {
+        assert_eq!(udp::ask(&bad).await.status, Status::Critical);
+    }
+}
+
 struct Doctor;
 
 #[tonic::async_trait]

@@ -11,7 +11,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::commons::Commons;
 use super::{CONNECT_TIMEOUT, Client, KEEP_ALIVE, Line, Lost};
 use crate::agent::core::Core;
 use crate::agent::followed::Want;
@@ -203,7 +202,6 @@ impl<'a> Session<'a> {
 
     /// Takes over what the hub pushes.
     async fn listen(&self, mut pushed: Streaming<FollowReply>) -> Result<(), Lost> {
-        let mut commons = Commons::default();
         loop {
             let waited = tokio::time::timeout(KEEP_ALIVE * 3, pushed.message()).await;
             let Some(reply) = waited.map_err(|_| Lost::Silent)?? else { return Err(Lost::Ended) };
@@ -211,7 +209,7 @@ impl<'a> Session<'a> {
             self.core.metrics.pushed.inc_by(u64::try_from(reply.deltas.len()).unwrap_or(u64::MAX));
             for delta in &reply.deltas {
                 let mut delta = convert::delta(delta).map_err(Status::internal)?;
-                commons.share(&mut delta);
+                self.core.followed.share(&mut delta.changed);
                 if let Some(data) = self.core.followed.apply(&delta)
                     && delta.topic == Topic::Tokens
                 {

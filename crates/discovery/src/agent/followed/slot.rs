@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
+use super::held::Held;
 use crate::model::Index;
-use crate::topic::{Delta, Topic, TopicData};
+use crate::topic::{Delta, Row, Topic, TopicData};
 
 /// One topic held here.
 pub(in crate::agent) struct Slot {
     pub(super) topic: Topic,
-    data: ArcSwapOption<TopicData>,
+    held: ArcSwapOption<Held>,
     last_read: AtomicU64,
     reads: AtomicU64,
     /// The connection in which the hub last said what this is.
@@ -44,7 +45,7 @@ impl Slot {
     pub(super) fn new(topic: Topic, now: u64) -> Self {
         Self {
             topic,
-            data: ArcSwapOption::empty(),
+            held: ArcSwapOption::empty(),
             last_read: AtomicU64::new(now),
             reads: AtomicU64::new(0),
             confirmed_in: AtomicU64::new(0),
@@ -57,12 +58,41 @@ impl Slot {
         }
     }
 
-    pub(super) fn data(&self) -> Option<Arc<TopicData>> {
-        self.data.load_full()
+    /// Whether anything is known of it.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load().is_some()
+    }
+
+    /// The content, if it is open.
+    pub(super) fn opened(&self) -> Option<Arc<TopicData>> {
+        match self.held.load().as_deref()? {
+            Held::Open(data) => Some(Arc::clone(data)),
+            Held::Folded(..) => None,
+        }
+    }
+
+    /// The content, which is open from now on.
+    pub(super) fn open(&self, share: impl FnOnce(&mut [Row])) -> Option<Arc<TopicData>> {
+        let held = self.held.load_full()?;
+        let data = held.content(share)?;
+        if matches!(*held, Held::Folded(..)) {
+            // Unless a push has put something newer there.
+            self.held.compare_and_swap(&Some(held), Some(Arc::new(Held::Open(Arc::clone(&data)))));
+        }
+        Some(data)
+    }
+
+    /// Folds the content, unless a push puts something newer there meanwhile.
+    pub(super) fn fold(&self) {
+        if let Some(held) = self.held.load_full()
+            && let Some(folded) = held.folded()
+        {
+            self.held.compare_and_swap(&Some(held), Some(Arc::new(folded)));
+        }
     }
 
     pub(super) fn store(&self, data: Arc<TopicData>) {
-        self.data.store(Some(data));
+        self.held.store(Some(Arc::new(Held::Open(data))));
     }
 
     pub(super) fn estrange(&self) {
@@ -73,7 +103,7 @@ impl Slot {
         if self.foreign.load(Ordering::Acquire) {
             return 0;
         }
-        self.data.load().as_ref().map_or(0, |data| data.index)
+        self.held.load().as_ref().map_or(0, |held| held.index())
     }
 
     pub(super) fn last_read(&self) -> u64 {
@@ -126,20 +156,21 @@ impl Slot {
         }
     }
 
-    pub(super) fn apply(&self, delta: &Delta) -> Applied {
+    /// Takes over a change; only one does at a time.
+    pub(super) fn apply(&self, delta: &Delta, share: impl FnOnce(&mut [Row])) -> Applied {
         let is_foreign = self.foreign.load(Ordering::Acquire);
-        let held = self.data().filter(|_| !is_foreign);
-        let known = held.as_deref();
-        let is_old = |data: &TopicData| delta.since.is_some() && delta.index < data.index;
-        let is_same = |data: &TopicData| {
-            delta.index == data.index && delta.removed.is_empty() && (delta.since.is_none() || delta.changed.is_empty())
+        let held = self.held.load_full().filter(|_| !is_foreign);
+        let is_old = |index: Index| delta.since.is_some() && delta.index < index;
+        let is_same = |index: Index| {
+            delta.index == index && delta.removed.is_empty() && (delta.since.is_none() || delta.changed.is_empty())
         };
         // An index stands for one content only.
-        if known.is_some_and(|data| is_old(data) || is_same(data)) {
+        if held.as_ref().is_some_and(|held| is_old(held.index()) || is_same(held.index())) {
             return Applied::Same;
         }
         let nothing = TopicData::default();
-        let Some(data) = known.unwrap_or(&nothing).apply(delta) else { return Applied::Gap };
+        let known = held.filter(|_| delta.since.is_some()).and_then(|held| held.content(share));
+        let Some(data) = known.as_deref().unwrap_or(&nothing).apply(delta) else { return Applied::Gap };
         let data = Arc::new(data);
         self.store(Arc::clone(&data));
         self.foreign.store(false, Ordering::Release);

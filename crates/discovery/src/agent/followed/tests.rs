@@ -97,6 +97,19 @@ async fn only_a_change_of_the_topic_itself_wakes() {
     assert!((&mut wake).now_or_never().is_some());
 }
 
+#[test]
+fn a_write_waits_only_if_what_it_changes_is_held() {
+    let (followed, _clock) = bed(10);
+    for topic in [key("app/a"), Topic::Keys("web/".to_owned()), Topic::Service("db".to_owned())] {
+        followed.slot(&topic);
+    }
+    for (key, held) in
+        [("app/a", true), ("app/b", false), ("web/", true), ("web/x/y", true), ("we", false), ("db", false)]
+    {
+        assert_eq!(followed.holds_key(key), held, "{key}");
+    }
+}
+
 /// In Konsul a removed key lived on in caches until its time was up.
 #[test]
 fn defect_9_a_delete_reaches_what_is_held() {
@@ -180,4 +193,68 @@ async fn a_write_waits_for_its_own_push_but_not_for_ever() {
     assert!((&mut waiting).now_or_never().is_none());
     followed.disconnected();
     waiting.await;
+}
+
+fn web(number: usize) -> (Topic, Delta) {
+    let name = format!("web-{number}");
+    let topic = Topic::Service(name.clone());
+    let whole = held::tests::web(&name);
+    (topic.clone(), Delta { topic, since: None, index: whole.index, changed: whole.rows, removed: Vec::new() })
+}
+
+#[test]
+fn what_is_read_least_recently_is_folded_and_reads_the_same() {
+    const TOPICS: usize = 400;
+    let (followed, clock) = bed(1_000);
+    followed.connected();
+    let hot = web(0).0;
+    for number in 0..TOPICS {
+        let (topic, delta) = web(number);
+        followed.slot(&topic);
+        followed.apply(&delta);
+        clock.advance(Duration::from_millis(1));
+        followed.ready(&hot, Consistency::Default);
+    }
+    let folded = followed.folded();
+    let fit = Limits::default().open_bytes / held::weight(&hot, &held::tests::web("web-0"));
+    assert!(folded + fit >= TOPICS && folded < TOPICS - fit / 2, "{folded} folded, {fit} fit");
+    assert!(followed.find(&hot).unwrap().opened().is_some(), "what is read stays open");
+    for number in 0..TOPICS {
+        let (topic, delta) = web(number);
+        assert_eq!(followed.find(&topic).unwrap().index(), delta.index);
+        let reading = followed.ready(&topic, Consistency::Default).unwrap();
+        assert_eq!((reading.data.index, &reading.data.rows), (delta.index, &delta.changed));
+    }
+    assert!(followed.folded() + fit >= TOPICS, "opening some folds others");
+}
+
+#[test]
+fn a_change_of_a_folded_topic_wakes_and_changes_only_what_it_says() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let (topic, whole) = web(1);
+    followed.slot(&topic);
+    followed.apply(&whole);
+    let slot = followed.find(&topic).unwrap();
+    slot.fold();
+    assert_eq!((followed.folded(), slot.index()), (1, whole.index));
+    assert!(followed.apply(&nothing_of(&whole)).is_none(), "the same again is none");
+    assert_eq!(followed.folded(), 1, "and opens nothing");
+    let mut wake = followed.wake(&topic);
+    let gone = Delta {
+        since: Some(whole.index),
+        index: whole.index + 1,
+        changed: Vec::new(),
+        removed: vec![whole.changed[3].key()],
+        ..whole.clone()
+    };
+    assert_eq!(followed.apply(&gone).unwrap().rows.len(), 9);
+    assert!((&mut wake).now_or_never().is_some());
+    let held = followed.ready(&topic, Consistency::Default).unwrap().data;
+    let left: Vec<Row> = whole.changed.iter().filter(|row| row.key() != gone.removed[0]).cloned().collect();
+    assert_eq!((held.index, &held.rows), (gone.index, &left));
+}
+
+fn nothing_of(whole: &Delta) -> Delta {
+    Delta { since: Some(whole.index), changed: Vec::new(), ..whole.clone() }
 }

@@ -181,10 +181,19 @@ async fn what_consul_refuses_of_tokens_is_refused_in_its_words() {
             "Node identity is missing the datacenter field on this token",
         ),
         (
-            token(json!({"ExpirationTTL": "1h"})),
+            token(json!({"ExpirationTTL": "30s"})),
             500,
-            "Invalid Token: tokens do not expire here; ExpirationTTL cannot be set",
+            "ExpirationTime cannot be less than 1m0s in the future (was 30s)",
         ),
+        (token(json!({"ExpirationTTL": "-1h"})), 500, "Token Expiration TTL '-1h0m0s' should be > 0"),
+        (
+            token(json!({"ExpirationTTL": "1h", "ExpirationTime": "2999-01-01T00:00:00Z"})),
+            500,
+            "Token Expiration TTL and Expiration Time cannot both be set",
+        ),
+        (token(json!({"ExpirationTime": "1999-01-01T00:00:00Z"})), 500, "ExpirationTime cannot be before CreateTime"),
+        (token(json!({"ExpirationTTL": "long"})), 400, "Token decoding failed: time: invalid duration \"long\""),
+        (token(json!({"ExpirationTime": "soon"})), 400, "Token decoding failed: \"soon\" is no time"),
         (bare("GET /v1/acl/token/abc"), 500, "failed acl token lookup: index error: UUID must be 36 characters"),
         (bare("GET /v1/acl/token/11111111-0000-4000-8000-000000000009"), 403, "token does not exist: ACL not found"),
         (
@@ -230,4 +239,25 @@ async fn a_token_without_the_right_to_rule_rules_nothing() {
 async fn register(api: &Consul, body: Value, token: &str) {
     let request = with_token(request("PUT /v1/catalog/register", body.to_string()), token);
     assert_eq!(api.answer(request).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_token_says_when_it_expires_and_that_cannot_be_changed() {
+    let server = closed().await;
+    let (status, made) = root(&server, "PUT /v1/acl/token", json!({"ExpirationTTL": "1h"})).await;
+    assert_eq!((status, made.get("ExpirationTTL")), (200, None));
+    let time = |key: &str| made[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let lasts = time("ExpirationTime").duration_since(time("CreateTime")).as_secs();
+    assert!((3_590..=3_600).contains(&lasts), "{lasts}");
+    let path = format!("PUT /v1/acl/token/{}", made["AccessorID"].as_str().unwrap());
+    let (status, kept) =
+        root(&server, &path, json!({"Description": "x", "ExpirationTime": made["ExpirationTime"]})).await;
+    assert_eq!((status, &kept["ExpirationTime"]), (200, &made["ExpirationTime"]));
+    for other in [json!({"ExpirationTTL": "2h"}), json!({"ExpirationTime": "2999-01-01T00:00:00Z"})] {
+        let (status, text) = root(&server, &path, other).await;
+        let text = text.as_str().unwrap().to_owned();
+        assert!(status == 500 && text.starts_with("Cannot change expiration time of "), "{text}");
+    }
+    let (_, lasting) = root(&server, "PUT /v1/acl/token", json!({})).await;
+    assert_eq!(lasting.get("ExpirationTime"), None);
 }

@@ -46,6 +46,10 @@ impl Backend for Beside {
         self.registry.write(caller, command)
     }
 
+    fn now(&self) -> jiff::Timestamp {
+        self.registry.now()
+    }
+
     fn local(&self) -> Option<&dyn LocalAgent> {
         Some(self)
     }

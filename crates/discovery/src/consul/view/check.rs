@@ -99,6 +99,8 @@ pub(in crate::consul) struct DefinitionView<'a> {
     tcp: &'a str,
     #[serde(rename = "TCPUseTLS", skip_serializing_if = "is_false")]
     tcp_use_tls: bool,
+    #[serde(rename = "UDP", skip_serializing_if = "str::is_empty")]
+    udp: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     script_args: &'a [String],
     #[serde(rename = "H2PING", skip_serializing_if = "str::is_empty")]
@@ -131,6 +133,7 @@ impl<'a> DefinitionView<'a> {
             body: &definition.body,
             tcp: &definition.tcp,
             tcp_use_tls: definition.tcp_use_tls,
+            udp: &definition.udp,
             script_args: &definition.args,
             h2ping: &definition.h2ping,
             h2ping_use_tls: definition.h2ping_use_tls,
@@ -153,6 +156,8 @@ pub(in crate::consul) fn kind(definition: &CheckDefinition) -> &'static str {
         "ttl"
     } else if !definition.tcp.is_empty() && !definition.interval.is_zero() {
         "tcp"
+    } else if !definition.udp.is_empty() && !definition.interval.is_zero() {
+        "udp"
     } else if !definition.alias_node.is_empty() || !definition.alias_service.is_empty() {
         "alias"
     } else if !definition.args.is_empty() {

@@ -41,6 +41,10 @@ impl Backend for Fixed {
         Box::pin(async { Err(Refusal::NoHub) })
     }
 
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
     fn local(&self) -> Option<&dyn LocalAgent> {
         None
     }

@@ -1,7 +1,11 @@
 //! What happens when nobody says anything.
 
+use jiff::Timestamp;
+
 use super::*;
-use crate::model::Status;
+use crate::access::builtin::MANAGEMENT;
+use crate::access::digest;
+use crate::model::{Status, Token};
 
 fn lock_holder(rows: &[crate::topic::Row]) -> Option<String> {
     match rows {
@@ -117,5 +121,32 @@ async fn a_lock_delay_survives_a_restart() {
     assert!(!is_true(&running.run(lock("k", "two")).await));
     pass(6).await;
     assert!(is_true(&running.run(lock("k", "two")).await));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_expires_on_the_hub_also_after_a_restart() {
+    let store = memory();
+    let running = Running::open(&store).await;
+    let token = |accessor: &str, expires| Token {
+        accessor: accessor.to_owned(),
+        secret_digest: digest(accessor),
+        rule_sets: vec![MANAGEMENT.to_owned()],
+        expires,
+        ..Token::default()
+    };
+    let until = |second| Timestamp::from_second(second).ok();
+    for token in [token("root", None), token("brief", until(60)), token("long", until(600))] {
+        running.run(Command::PutToken(token)).await;
+    }
+    pass(59).await;
+    assert_eq!(running.rows(Topic::Tokens).await.len(), 3);
+    running.registry.changed(&Topic::Tokens).await;
+    assert_eq!(running.rows(Topic::Tokens).await.len(), 2);
+    running.stop().await;
+    let running = Running::open(&store).await;
+    assert_eq!(running.rows(Topic::Tokens).await.len(), 2);
+    running.registry.changed(&Topic::Tokens).await;
+    assert_eq!(running.rows(Topic::Tokens).await.len(), 1);
     running.stop().await;
 }

@@ -46,8 +46,14 @@ impl Draft<'_> {
             return Err(Refusal::Failed(format!("there are {TOKENS_MAX} tokens, as many as there may be")));
         }
         check_size("the token", token)?;
-        let created = known.map_or(Some(self.asker.now), |known| known.value.created);
-        let put = self.put(id, Token { created, ..token.clone() });
+        let now = self.asker.now;
+        if known.is_none() && token.is_expired(now) {
+            return Err(Refusal::Failed("ExpirationTime cannot be before CreateTime".to_owned()));
+        }
+        // How long it lasts is said once.
+        let (created, expires) =
+            known.map_or((Some(now), token.expires), |known| (known.value.created, known.value.expires));
+        let put = self.put(id, Token { created, expires, ..token.clone() });
         self.somebody_rules()?;
         Ok(put)
     }
@@ -108,11 +114,14 @@ impl Draft<'_> {
         if tokens.is_empty() && is_closed.is_none() {
             return Ok(());
         }
-        let all =
-            Tokens::of(tokens.into_iter().map(|token| token.value), self.rule_sets().iter().map(|set| &*set.value));
+        let lasting = tokens.into_iter().map(|token| token.value).filter(|token| token.expires.is_none());
+        let all = Tokens::of(lasting, self.rule_sets().iter().map(|set| &*set.value));
         if all.any_allows(Resource::Acl, Policy::Write) {
             return Ok(());
         }
-        Err(Refusal::Failed("one token has to have acl = \"write\", or nobody could make or change tokens".to_owned()))
+        Err(Refusal::Failed(
+            "one token that does not expire has to have acl = \"write\", or nobody could make or change tokens"
+                .to_owned(),
+        ))
     }
 }

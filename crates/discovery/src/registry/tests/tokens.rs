@@ -46,7 +46,8 @@ fn tokens_are_told_apart_by_their_secret() {
 /// Whatever is done with tokens and rules, somebody can still undo it, and what is closed stays closed.
 #[test]
 fn nobody_locks_everybody_out() {
-    let nobody = "500 one token has to have acl = \"write\", or nobody could make or change tokens";
+    let nobody =
+        "500 one token that does not expire has to have acl = \"write\", or nobody could make or change tokens";
     let mut bench = Bench::new();
     bench.check(&[
         (token("a", &digest("a"), &[]), nobody),
@@ -66,6 +67,36 @@ fn nobody_locks_everybody_out() {
         (Command::DeleteToken("a".to_owned()), "ok"),
         (Command::DeleteToken("b".to_owned()), nobody),
     ]);
+}
+
+#[test]
+fn a_token_goes_when_its_time_is_over_and_rules_nobody_alone() {
+    let nobody =
+        "500 one token that does not expire has to have acl = \"write\", or nobody could make or change tokens";
+    let until = |accessor: &str, second, sets: &[&str]| {
+        let Command::PutToken(token) = token(accessor, &digest(accessor), sets) else { panic!() };
+        Command::PutToken(Token { expires: Timestamp::from_second(second).ok(), ..token })
+    };
+    let mut bench = Bench::new();
+    bench.pass(10);
+    bench.check(&[
+        (until("brief", 70, &[MANAGEMENT]), nobody),
+        (token("root", &digest("root"), &[MANAGEMENT]), "token root"),
+        (until("past", 10, &[]), "500 ExpirationTime cannot be before CreateTime"),
+        (until("brief", 70, &[MANAGEMENT]), "token brief"),
+        (until("brief", 700, &[MANAGEMENT]), "token brief"),
+        (Command::DeleteToken("root".to_owned()), nobody),
+    ]);
+    let expires = |bench: &Bench| {
+        let rows = bench.topic(&Topic::Tokens).rows;
+        rows.iter().find_map(|row| match row {
+            crate::topic::Row::Token(token) if token.value.accessor == "brief" => token.value.expires,
+            _ => None,
+        })
+    };
+    assert_eq!(expires(&bench).map(Timestamp::as_second), Some(70), "that is said once");
+    bench.due(&Due::Token("brief".to_owned()));
+    assert_eq!((expires(&bench), bench.topic(&Topic::Tokens).rows.len()), (None, 1));
 }
 
 #[test]

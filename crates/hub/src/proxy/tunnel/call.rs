@@ -31,9 +31,16 @@ pub(super) struct Asked<'a> {
 }
 
 /// Counts a request while it is under way, and ends all its parts together.
-struct Open {
+pub(super) struct Open {
     shared: Arc<Shared>,
     _end: DropGuard,
+}
+
+impl Open {
+    fn begin(shared: &Arc<Shared>, end: &CancellationToken) -> Self {
+        shared.metrics.open.inc();
+        Self { shared: Arc::clone(shared), _end: end.clone().drop_guard() }
+    }
 }
 
 impl Drop for Open {
@@ -64,25 +71,8 @@ impl<'a> Asked<'a> {
 
     /// Sends it, and waits for the head of the answer. Dropping what is given back ends it.
     pub(super) async fn send(self, parked: Parked) -> Result<Response<Body>, Unreachable> {
-        let Parked { frames, out, ended, .. } = parked;
-        let gone = || Unreachable::NotConnected(self.agent.to_owned());
-        let (sending, receiving, inlet) = ends(&out, &self.shared.metrics.bytes);
-        let end = CancellationToken::new();
-        self.shared.metrics.open.inc();
-        let open = Open { shared: Arc::clone(self.shared), _end: end.clone().drop_guard() };
         let has_body = self.head.has_body;
-        out.send(frame(Part::Request(self.head))).await.map_err(|_| gone())?;
-        let (tell, told) = oneshot::channel();
-        let reader = Reader { frames, inlet, out, tell: Some(tell), shared: Arc::clone(self.shared) };
-        let (stop, over) = (self.shared.tasks.token(), end.clone());
-        self.shared.tasks.spawn("tunnel-answer", async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = ended.cancelled() => {}
-                () = over.cancelled() => {}
-                () = reader.read() => {}
-            }
-        });
+        let Begun { sending, receiving, told, end, open } = begin(self.shared, self.agent, self.head, parked).await?;
         let sending = if has_body {
             let pumping = pump(self.body, sending);
             self.shared.tasks.spawn("tunnel-request", async move {
@@ -95,12 +85,7 @@ impl<'a> Asked<'a> {
         } else {
             Some(sending)
         };
-        let answer = match told.await {
-            Ok(Part::Answer(answer)) => answer,
-            Ok(Part::Refusal(refusal)) => return Err(Unreachable::Failed(refusal.reason)),
-            Ok(_) => return Err(Unreachable::Failed("the agent answered what it was not asked".to_owned())),
-            Err(_) => return Err(gone()),
-        };
+        let answer = answered(self.agent, told).await?;
         let bad = || Unreachable::Failed("the agent's answer is none".to_owned());
         let mut response = head(&answer).ok_or_else(bad)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -122,6 +107,52 @@ impl<'a> Asked<'a> {
             drop(open);
         });
         Ok(response)
+    }
+}
+
+/// A request on its way.
+pub(super) struct Begun {
+    pub(super) sending: Sending,
+    pub(super) receiving: Receiving,
+    pub(super) told: oneshot::Receiver<Part>,
+    /// Cancelled when it is over.
+    pub(super) end: CancellationToken,
+    pub(super) open: Open,
+}
+
+/// Sends the head, and takes in what the agent sends from then on.
+pub(super) async fn begin(
+    shared: &Arc<Shared>,
+    agent: &str,
+    head: Request,
+    parked: Parked,
+) -> Result<Begun, Unreachable> {
+    let Parked { frames, out, ended, .. } = parked;
+    let (sending, receiving, inlet) = ends(&out, &shared.metrics.bytes);
+    let end = CancellationToken::new();
+    let open = Open::begin(shared, &end);
+    out.send(frame(Part::Request(head))).await.map_err(|_| Unreachable::NotConnected(agent.to_owned()))?;
+    let (tell, told) = oneshot::channel();
+    let reader = Reader { frames, inlet, out, tell: Some(tell), shared: Arc::clone(shared) };
+    let (stop, over) = (shared.tasks.token(), end.clone());
+    shared.tasks.spawn("tunnel-answer", async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = ended.cancelled() => {}
+            () = over.cancelled() => {}
+            () = reader.read() => {}
+        }
+    });
+    Ok(Begun { sending, receiving, told, end, open })
+}
+
+/// The head of the answer.
+pub(super) async fn answered(agent: &str, told: oneshot::Receiver<Part>) -> Result<Answer, Unreachable> {
+    match told.await {
+        Ok(Part::Answer(answer)) => Ok(answer),
+        Ok(Part::Refusal(refusal)) => Err(Unreachable::Failed(refusal.reason)),
+        Ok(_) => Err(Unreachable::Failed("the agent answered what it was not asked".to_owned())),
+        Err(_) => Err(Unreachable::NotConnected(agent.to_owned())),
     }
 }
 

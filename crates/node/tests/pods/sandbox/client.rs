@@ -56,6 +56,7 @@ impl Trust {
 pub(super) struct Sandbox {
     pub(super) steps: SandboxServiceClient<Channel>,
     pub(super) agent: AgentServiceClient<Channel>,
+    pub(super) channel: Channel,
     pub(super) pod: Pod,
 }
 
@@ -104,7 +105,8 @@ impl Sandbox {
         };
         let channel = tokio::time::timeout(crate::bed::PATIENCE, reached).await.unwrap();
         let steps = SandboxServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20);
-        Self { steps, agent: AgentServiceClient::new(channel).max_decoding_message_size(64 << 20), pod }
+        let agent = AgentServiceClient::new(channel.clone()).max_decoding_message_size(64 << 20);
+        Self { steps, agent, channel, pod }
     }
 
     pub(super) fn uid(&self) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use http_body_util::BodyExt;
 use serde_json::json;
 use thane_api::wire::sandbox::step_failure::Kind;
 use thane_api::wire::sandbox::{
@@ -10,6 +11,7 @@ use thane_api::wire::sandbox::{
 use thane_api::wire::sidecar::shell_input::Input;
 use thane_api::wire::sidecar::{ExecRequest, ShellInput};
 use tonic::Code;
+use tower::ServiceExt;
 
 use super::client::{Sandbox, create, shell, with_sidecars};
 
@@ -46,6 +48,11 @@ fn steps_run_one_after_the_other_and_are_recorded() {
         assert_eq!((history[6].stdout.len(), history[6].stdout_bytes), (1 << 20, 3_000_000));
         assert_eq!(history[5].stdout, record.stdout);
         assert!(history.iter().enumerate().all(|(at, one)| one.parent == i64::try_from(at).unwrap() - 1));
+        let ask = http::Request::get("/metrics").body(tonic::body::Body::default()).unwrap();
+        let answer = sandbox.channel.clone().oneshot(ask).await.unwrap();
+        let counts = answer.into_body().collect().await.unwrap().to_bytes();
+        let counts = String::from_utf8(counts.to_vec()).unwrap();
+        assert!(counts.contains("arl_sidecar_steps_total{result=\"ok\"} 2"), "{counts}");
         let empty = sandbox.step(StepRequest::default()).await.unwrap_err();
         assert_eq!(empty.code(), Code::InvalidArgument);
         bed.delete("p").await;
@@ -152,7 +159,8 @@ fn a_shell_has_a_terminal() {
         let (input, inputs) = tokio::sync::mpsc::channel(8);
         let say = |text: &str| ShellInput { input: Some(Input::Data(text.to_owned())), ..ShellInput::default() };
         input.send(ShellInput { resize: true, rows: 33, cols: 44, ..ShellInput::default() }).await.unwrap();
-        input.send(say("stty size; sleep 4716\n")).await.unwrap();
+        // one process group for both: an interrupt between the two would otherwise reach neither
+        input.send(say("sh -c 'stty size; exec sleep 4716'\n")).await.unwrap();
         let stream = tokio_stream::wrappers::ReceiverStream::new(inputs);
         let mut output = sandbox.agent.interactive_shell(stream).await.unwrap().into_inner();
         let mut said = String::new();

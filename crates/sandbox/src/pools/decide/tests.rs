@@ -182,6 +182,25 @@ fn pods_that_cannot_be_made_are_tried_again_after_a_pause() {
     assert_eq!(case.decide().create, 2);
 }
 
+/// A node that goes down while it starts a pod may never finish it.
+#[test]
+fn a_pod_that_comes_no_closer_is_replaced() {
+    let mut case = Case::new(2, None, &[Is::Ready, Is::Starting]);
+    let conditions = json!([{"type": "Initialized", "status": "False", "lastTransitionTime": "1970-01-01T00:00:30Z",
+        "message": "containers with incomplete status: [sidecar]"}]);
+    case.pods[1].status = Some(serde_json::from_value(json!({"phase": "Pending", "conditions": conditions})).unwrap());
+    let plan = case.decide();
+    let due = plan.again.unwrap();
+    assert_eq!((plan.create, plan.delete.len(), due.as_second()), (0, 0, 30 + 600));
+    (case.trouble, case.status, case.now) = (plan.trouble, plan.status, due);
+    let plan = case.decide();
+    let why = "pod p-1 has come no closer to being ready for 10 minutes: containers with incomplete status: [sidecar]";
+    assert_eq!(said(&plan, "PodsFailing"), ("True", "PodStartupFailed", why));
+    (case.trouble, case.status, case.now) = (plan.trouble, plan.status, plan.again.unwrap());
+    let plan = case.decide();
+    assert_eq!((plan.create, plan.delete.len(), plan.delete[0].why), (1, 1, Why::Failed));
+}
+
 #[test]
 fn a_pool_that_goes_is_left_alone() {
     let mut case = Case::new(2, None, &[Is::Ready, Is::Failed]);

@@ -98,6 +98,11 @@ fn a_gateway_is_given_time_for_its_own() {
     let theirs = sandbox(json!({"metadata": {"annotations": until, "finalizers": []}}));
     assert_eq!(step(&theirs, None, 59), Step::Rest(Some(at(60))));
     assert_eq!(step(&theirs, None, 60), Step::Delete, "its gateway is gone, and nobody knows of it");
+    let mut claimed = bound_to_pod("Ready");
+    merge(&mut claimed, json!({"metadata": {"annotations": {names::CLAIM_UNTIL: "1970-01-01T00:01:00Z"}}}));
+    let claimed = sandbox(claimed);
+    assert_eq!(step(&claimed, Some(&well()), 59), Step::Rest(Some(at(60))));
+    assert_eq!(step(&claimed, Some(&well()), 60), Step::Delete, "it was claimed, and nobody was told");
 }
 
 #[test]

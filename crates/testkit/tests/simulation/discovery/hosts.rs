@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use thane_discovery::agent::{Adjustable, Agent, Options};
+use thane_discovery::agent::{Adjustable, Agent, Limits, Options};
 use thane_discovery::backend::Backend;
 use thane_discovery::hub::{self, Registry};
 use thane_discovery::wire;
@@ -128,6 +128,8 @@ pub(super) async fn agent(world: Arc<World>, number: usize) -> turmoil::Result {
     let adjustable = Adjustable {
         hubs: vec![format!("hub:{PORT}")],
         watched_prefixes: [keys::PREFIX.to_owned()].into(),
+        // Little enough that topics are folded and opened all the time.
+        limits: Limits { open_bytes: 5_000, ..Limits::default() },
         ..Adjustable::default()
     };
     let options = Options { adjustable, ..Options::new(&place.name) };

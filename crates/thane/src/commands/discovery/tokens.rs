@@ -40,6 +40,9 @@ pub(crate) struct Create {
     /// Service it registers; may be repeated
     #[arg(long, value_name = "NAME")]
     service: Vec<String>,
+    /// How long it lasts, such as 90m or 24h, at least a minute; it does not expire without
+    #[arg(long, value_name = "TIME")]
+    expires_in: Option<String>,
     /// Form of the output: the whole token
     #[arg(short, long, value_name = "FORM")]
     output: Option<Structured>,
@@ -72,13 +75,14 @@ pub(crate) struct Delete {
     reach: Reach,
 }
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     Column { heading: "ID", wide: false, cell: |row| text(row, "/AccessorID") },
     Column { heading: "DESCRIPTION", wide: false, cell: |row| text(row, "/Description") },
     Column { heading: "POLICIES", wide: false, cell: |row| named(row, "Policies", "Name") },
     Column { heading: "SERVICES", wide: false, cell: |row| named(row, "ServiceIdentities", "ServiceName") },
     Column { heading: "RULES", wide: true, cell: |row| rules(row).join("; ") },
     Column { heading: "CREATED", wide: true, cell: |row| text(row, "/CreateTime") },
+    Column { heading: "EXPIRES", wide: true, cell: |row| text(row, "/ExpirationTime") },
 ];
 
 fn named(row: &Value, list: &str, name: &str) -> String {
@@ -104,12 +108,15 @@ impl Tokens {
 impl Create {
     async fn run(self) -> Result<(), Failure> {
         let rules = self.allow.iter().map(|rule| written(rule)).collect::<Result<String, Failure>>()?;
-        let body = json!({
+        let mut body = json!({
             "Description": self.description,
             "Rules": rules,
             "Policies": self.policy.iter().map(|name| json!({"Name": name})).collect::<Vec<_>>(),
             "ServiceIdentities": self.service.iter().map(|name| json!({"ServiceName": name})).collect::<Vec<_>>(),
         });
+        if let Some(time) = &self.expires_in {
+            body["ExpirationTTL"] = json!(time);
+        }
         let made = self.reach.put("/v1/acl/token", body.to_string()).await?;
         if let Some(form) = self.output {
             return print_structured(&made, form);

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use kube::api::{DynamicObject, PostParams};
 use thane_api::code;
 use thane_runtime::{Clock, SystemClock};
-use thane_workload::controller::actions::{self, Action, Selector, resubmitted};
+use thane_workload::controller::actions::{self, Action, Selector, memoized, resubmitted};
 use thane_workload::status::NodePhase;
 
 use super::submit::pair;
@@ -12,6 +12,9 @@ use super::{fetch, follow, workflows};
 use crate::failure::Failure;
 use crate::kubernetes::connection::{Connection, Session, check_segment};
 use crate::output::{print, tell};
+
+/// Letters that tell a Workflow that is made again from the one it was.
+const SUFFIX: usize = 5;
 
 /// Start nothing more of Workflows; what runs goes on
 #[derive(Debug, Args)]
@@ -60,6 +63,9 @@ pub(crate) struct Retry {
 pub(crate) struct Resubmit {
     #[command(flatten)]
     which: Which,
+    /// Do not run again what succeeded
+    #[arg(long)]
+    memoized: bool,
 }
 
 /// Set outputs, phase or message of waits
@@ -180,7 +186,13 @@ impl Resubmit {
     pub(super) async fn run(self) -> Result<(), Failure> {
         let session = self.which.connection.open().await?;
         for name in &self.which.names {
-            let object = resubmitted(&fetch(&session, name).await?);
+            let old = fetch(&session, name).await?;
+            let object = if self.memoized {
+                let suffix: String = uuid::Uuid::new_v4().simple().to_string().chars().take(SUFFIX).collect();
+                memoized(&old, &suffix).map_err(|why| Failure::new(code::REFUSED, why))?
+            } else {
+                resubmitted(&old)
+            };
             let object: DynamicObject = serde_json::from_value(object)
                 .map_err(|error| Failure::new(code::BUG, format!("make a workflow again: {error}")))?;
             let made = workflows(&session, &session.namespace).create(&PostParams::default(), &object).await?;

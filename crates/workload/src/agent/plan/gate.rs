@@ -3,35 +3,34 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::kind::{Phase, Recorded, Stage};
+use super::super::kind::{GateAnswer, Phase, Recorded, Stage};
 use super::super::view::{Node, WorkflowView};
-use super::{Answer, Ask, Effect, Planned, Seen, answers, input};
+use super::{Ask, Effect, Planned, Seen, input};
 
-/// Who decided, where it was a policy.
-const POLICY: &str = "policy";
 /// Who decided, where nobody did in time.
 const DEADLINE: &str = "deadline";
+/// Who decided, where it was done past us.
+const ELSEWHERE: &str = "workflow";
 /// How long a gate waits if its workload does not say.
 const WAIT: i64 = 1800;
 
 /// Decides what can be decided, asks what must be asked, and says who is waited for.
 pub(super) fn decide(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
-    let answers = answers(seen.workload);
     for gate in view.gates() {
         let of_gate = |it: &&Recorded| it.stage == Stage::Gate && it.gate.as_deref() == Some(gate.id.as_str());
         let recorded: Vec<&Recorded> = planned.status.decisions.iter().filter(of_gate).collect();
-        let Some(policy) = recorded.iter().find(|it| it.by == POLICY).copied().cloned() else {
+        let Some(policy) = recorded.iter().find(|it| is_policys(it)).copied().cloned() else {
             let input = input(seen, Stage::Gate, Some(&gate.display_name), Some(view));
             planned.asks.push(Ask { stage: Stage::Gate, gate: Some(gate.id.clone()), input });
             continue;
         };
-        let ruled = recorded.iter().find(|it| it.by != POLICY).copied().cloned();
+        let ruled = recorded.iter().find(|it| !is_policys(it)).copied().cloned();
         let until = deadline(seen, gate);
-        let ruling = ruled.or_else(|| ruling(&policy, answers.get(&gate.id), until, seen.now));
+        let ruling = ruled.or_else(|| ruling(&policy, answer(seen, view, gate), until, seen.now));
         match ruling {
             Some(ruling) => {
                 let effect = Effect::Gate { node: gate.id.clone(), allow: ruling.allow, message: told(&ruling) };
-                if ruling.by != POLICY && !planned.status.decisions.contains(&ruling) {
+                if !is_policys(&ruling) && !planned.status.decisions.contains(&ruling) {
                     planned.status.decisions.push(ruling);
                 }
                 planned.effects.push(effect);
@@ -49,8 +48,18 @@ pub(super) fn decide(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned
     }
 }
 
+/// What a person said of a gate first; what was said of an earlier run's is not about this one.
+fn answer<'a>(seen: &Seen<'a>, view: &WorkflowView, gate: &Node) -> Option<&'a GateAnswer> {
+    seen.workload.spec.gate_answers.iter().find(|answer| answer.gate == gate.id && answer.workflow == view.uid)
+}
+
+/// Whether a record is a policy's word; people may be called anything.
+fn is_policys(recorded: &Recorded) -> bool {
+    recorded.rule.is_some()
+}
+
 /// What the policy's word, a person's and the clock make together; none while a person is waited for.
-fn ruling(policy: &Recorded, answer: Option<&Answer>, until: Timestamp, now: Timestamp) -> Option<Recorded> {
+fn ruling(policy: &Recorded, answer: Option<&GateAnswer>, until: Timestamp, now: Timestamp) -> Option<Recorded> {
     if !policy.allow {
         return Some(policy.clone());
     }
@@ -73,31 +82,35 @@ fn ruling(policy: &Recorded, answer: Option<&Answer>, until: Timestamp, now: Tim
     (now >= until).then(|| ruled(false, "nobody answered in time".to_owned(), DEADLINE))
 }
 
-/// Gates that ended without us, by the duration of their template: what they came to is recorded.
+/// Gates that ended without us, by the duration of their template or by somebody's hand: what they came to is recorded.
 pub(super) fn expired(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
     for gate in
         view.nodes.values().filter(|node| node.kind == "Suspend" && node.phase != "Skipped" && node.phase != "Omitted")
     {
         let ruled = planned.status.decisions.iter().any(|it| closing(it).is_some_and(|(ruled, _)| ruled == gate.id));
-        let opened = gate.parameter("decision").as_deref() == Some("approve");
-        if !ruled && !opened && gate.parameter("decision").is_some() {
-            planned.status.decisions.push(Recorded {
-                stage: Stage::Gate,
-                gate: Some(gate.id.clone()),
-                allow: false,
-                reason: "nobody answered in time".to_owned(),
-                by: DEADLINE.to_owned(),
-                rule: None,
-                input: None,
-                at: Time(gate.finished_at.unwrap_or(seen.now)),
-            });
-        }
+        let Some(decision) = gate.parameter("decision").filter(|_| !ruled) else { continue };
+        let allow = decision == "approve";
+        let (by, reason) = if allow {
+            (ELSEWHERE, "it was opened in the Workflow, by somebody who may change that")
+        } else {
+            (DEADLINE, "nobody answered in time")
+        };
+        planned.status.decisions.push(Recorded {
+            stage: Stage::Gate,
+            gate: Some(gate.id.clone()),
+            allow,
+            reason: reason.to_owned(),
+            by: by.to_owned(),
+            rule: None,
+            input: None,
+            at: Time(gate.finished_at.unwrap_or(seen.now)),
+        });
     }
 }
 
 /// A record that opened or closed a gate, and when.
 pub(super) fn closing(recorded: &Recorded) -> Option<(String, Timestamp)> {
-    let closes = recorded.by != POLICY || !recorded.allow || sure(recorded);
+    let closes = !is_policys(recorded) || !recorded.allow || sure(recorded);
     (recorded.stage == Stage::Gate && closes).then(|| (recorded.gate.clone().unwrap_or_default(), recorded.at.0))
 }
 

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::store::text;
 use crate::engine::{COMPLETED_LABEL, PHASE_LABEL};
-use crate::status::{Moment, NodePhase, NodeStatus, NodeType, Phase, WorkflowStatus};
+use crate::status::packed::{PLAIN_MAX, packed};
+use crate::status::{Moment, NodePhase, NodeStatus, NodeType, Nodes, Phase, WorkflowStatus};
+use crate::steps::names::node_id;
 
 /// Labels that a new Workflow does not take over.
 const OWN: &str = "workflows.argoproj.io/";
@@ -103,4 +105,59 @@ pub fn resubmitted(object: &Value) -> Value {
         },
         "spec": spec,
     })
+}
+
+/// A new Workflow in which what succeeded in one that failed is not run again; its name ends with the suffix.
+pub fn memoized(object: &Value, suffix: &str) -> Result<Value, String> {
+    let stored = super::super::store::Stored::read(object.clone());
+    let mut status = stored.status?;
+    if !matches!(status.phase, Phase::Failed | Phase::Error) {
+        return Err("workflow must be Failed/Error to resubmit in memoized mode".to_owned());
+    }
+    let old = text(object, "/metadata/name");
+    retried(old, &mut status)?;
+    let mut new = resubmitted(object);
+    let name = format!("{}{suffix}", text(&new, "/metadata/generateName"));
+    let nodes = renamed(&status.nodes, old, &name);
+    let status = WorkflowStatus {
+        nodes,
+        stored_templates: status.stored_templates,
+        stored_spec: status.stored_spec,
+        outputs: status.outputs,
+        ..WorkflowStatus::default()
+    };
+    if let Some(metadata) = new["metadata"].as_object_mut() {
+        metadata.remove("generateName");
+        metadata.insert("name".to_owned(), json!(name));
+    }
+    let status = packed(&status, PLAIN_MAX).map_err(|error| error.to_string())?;
+    new["status"] = serde_json::to_value(status).map_err(|error| error.to_string())?;
+    Ok(new)
+}
+
+/// Nodes of one Workflow as another's; steps that succeeded are skipped, with what they left.
+fn renamed(nodes: &Nodes, old: &str, new: &str) -> Nodes {
+    let called = |name: &str| name.strip_prefix(old).map_or_else(|| name.to_owned(), |rest| format!("{new}{rest}"));
+    let id = |id: &String| nodes.get(id).map_or_else(|| id.clone(), |node| node_id(new, &called(&node.name)));
+    let mut all = Nodes::default();
+    for node in nodes.iter() {
+        let mut copy = node.clone();
+        copy.name = called(&node.name);
+        copy.id = id(&node.id);
+        if node.name == old {
+            copy.display_name.clone_from(&copy.name);
+        }
+        copy.boundary_id = if node.boundary_id.is_empty() { String::new() } else { id(&node.boundary_id) };
+        copy.children = node.children.iter().map(id).collect();
+        copy.outbound_nodes = node.outbound_nodes.iter().map(id).collect();
+        if node.template_scope == format!("local/{old}") {
+            copy.template_scope = format!("local/{new}");
+        }
+        if node.kind == NodeType::Pod {
+            (copy.kind, copy.phase) = (NodeType::Skipped, NodePhase::Skipped);
+            copy.message = format!("original pod: {}", node.id);
+        }
+        all.set(copy);
+    }
+    all
 }

@@ -103,3 +103,32 @@ fn a_new_workflow_does_the_same() {
     );
     assert_eq!((new["spec"].get("shutdown"), new.get("status")), (None, None));
 }
+
+#[test]
+fn what_succeeded_is_not_run_again_in_a_new_workflow() {
+    let nodes: serde_json::Map<String, Value> = [
+        node("wf", "Steps", "Failed", &["wf[0]"]),
+        node("wf[0]", "StepGroup", "Failed", &["wf[0].a", "wf[0].b"]),
+        node("wf[0].a", "Pod", "Succeeded", &[]),
+        node("wf[0].b", "Pod", "Failed", &[]),
+    ]
+    .into_iter()
+    .collect();
+    let old = workflow(Value::Object(nodes.clone()), "Failed");
+    let new = memoized(&old, "x1y2z").expect("a workflow");
+    assert_eq!(new["metadata"]["name"], "wf-x1y2z");
+    assert_eq!(new["metadata"].get("generateName"), None);
+    let id = |name: &str| crate::steps::names::node_id("wf-x1y2z", name);
+    let at = |name: &str| &new["status"]["nodes"][&id(name)];
+    assert_eq!(
+        (&at("wf-x1y2z")["phase"], &at("wf-x1y2z")["children"]),
+        (&json!("Running"), &json!([id("wf-x1y2z[0]")]))
+    );
+    assert_eq!(at("wf-x1y2z[0]")["children"], json!([id("wf-x1y2z[0].a")]), "what failed is made anew");
+    let (first, original) = (at("wf-x1y2z[0].a"), crate::steps::names::node_id("wf", "wf[0].a"));
+    assert_eq!((&first["type"], &first["phase"]), (&json!("Skipped"), &json!("Skipped")));
+    assert_eq!(first["message"], format!("original pod: {original}"));
+    assert!(at("wf-x1y2z[0].b").is_null());
+    let why = memoized(&workflow(Value::Object(nodes), "Succeeded"), "x").unwrap_err();
+    assert_eq!(why, "workflow must be Failed/Error to resubmit in memoized mode");
+}

@@ -40,6 +40,7 @@ pub(super) struct World {
     pub(super) pods: BTreeMap<String, Arc<Pod>>,
     pub(super) results: BTreeMap<String, Arc<TaskResult>>,
     pub(super) refused: BTreeMap<String, Refused>,
+    pub(super) lodged: BTreeMap<String, bool>,
     pub(super) now: Timestamp,
     /// Ends by node name; what is not in it ends well.
     pub(super) script: BTreeMap<String, End>,
@@ -78,6 +79,7 @@ impl World {
             pods: BTreeMap::new(),
             results: BTreeMap::new(),
             refused: BTreeMap::new(),
+            lodged: BTreeMap::new(),
             now: "2026-01-02T03:04:10Z".parse().expect("a time"),
             script: script.into_iter().map(|(name, end)| (name.to_owned(), end)).collect(),
             templates: BTreeMap::new(),
@@ -96,7 +98,8 @@ impl World {
     pub(super) fn look(&self, status: WorkflowStatus) -> Operated {
         let identity =
             Identity { name: "wf".to_owned(), namespace: "ns".to_owned(), uid: "1".to_owned(), instance: None };
-        let seen = Seen { pods: &self.pods, results: &self.results, refused: &self.refused, sources: self };
+        let (pods, results, refused) = (&self.pods, &self.results, &self.refused);
+        let seen = Seen { pods, results, lodged: &self.lodged, refused, sources: self };
         operate(&self.workflow, &identity, status, &seen, self.now)
     }
 

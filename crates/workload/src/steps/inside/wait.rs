@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+use rustix::fs::{Mode, OFlags};
 use serde_json::{Map, Value, json};
 use thane_executor::step::{MAIN, PARAMETER_MAX, Places};
 use thane_runtime::{Clock, SystemClock};
+use tokio::io::AsyncReadExt;
 use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::super::artifacts::archive::{Found, Packing};
@@ -24,6 +27,8 @@ use super::{Failure, Layout, Result, Told};
 
 /// How long the main container is waited for once the pod has been told to end.
 const GRACE: Duration = Duration::from_secs(25);
+/// The exit code of what was killed before it could tell one.
+const KILLED: i32 = 128 + 9;
 /// How long after a deadline a program may still end by itself.
 const KILLED_AFTER: Duration = Duration::from_secs(10);
 
@@ -109,15 +114,52 @@ fn watcher(directory: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
 
 async fn exit_code(watcher: &AsyncFd<OwnedFd>, places: &Places) -> Result<i32> {
     let path = places.exit_code(MAIN);
+    let mut wrapper = None;
+    let mut is_gone = false;
     loop {
         if let Ok(text) = fs::read_to_string(&path) {
             return text.trim().parse().map_err(|_| Failure(format!("{} holds no exit code", path.display())));
         }
-        let mut ready = watcher.readable().await.map_err(|error| Failure(format!("watch for its end: {error}")))?;
+        if is_gone {
+            return Ok(KILLED);
+        }
+        if wrapper.is_none() {
+            (wrapper, is_gone) = open_pipe(&places.alive(MAIN));
+        }
+        if is_gone {
+            continue;
+        }
+        let readable = tokio::select! {
+            readable = watcher.readable() => readable,
+            () = gone(&mut wrapper) => {
+                is_gone = true;
+                continue;
+            }
+        };
+        let mut ready = readable.map_err(|error| Failure(format!("watch for its end: {error}")))?;
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = Reader::new(watcher.get_ref(), &mut buffer);
         while events.next().is_ok() {}
         ready.clear_ready();
+    }
+}
+
+/// The pipe of the wrapper, if there is one yet; true if nobody holds it any more.
+fn open_pipe(path: &Path) -> (Option<pipe::Receiver>, bool) {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return (None, false) };
+    // One that was given up before we came does not become readable.
+    match rustix::io::read(&fd, &mut [0; 1]) {
+        Ok(0) => (None, true),
+        _ => (pipe::Receiver::from_owned_fd(fd).ok(), false),
+    }
+}
+
+/// Ends when the wrapper has, which holds the other end of the pipe and writes nothing.
+async fn gone(wrapper: &mut Option<pipe::Receiver>) {
+    match wrapper {
+        Some(wrapper) => drop(wrapper.read(&mut [0; 1]).await),
+        None => std::future::pending().await,
     }
 }
 
@@ -230,7 +272,7 @@ async fn keep(artifact: &Value, template: &Value, layout: &Layout, places: &Plac
 }
 
 /// What is recorded: of a location that is the archive's only the key, as Argo does.
-fn shown(artifact: &Value, whole: &Value) -> Value {
+pub(crate) fn shown(artifact: &Value, whole: &Value) -> Value {
     if location::is_located(artifact) {
         return artifact.clone();
     }

@@ -33,6 +33,15 @@ fn result(complete: bool, outputs: Value) -> TaskResult {
 }
 
 #[test]
+fn the_first_that_cannot_start_says_why() {
+    let mut made = pod("Pending", json!([waiting("main", "PodInitializing", "")]));
+    let first = waiting("init", "CreateContainerConfigError", "secret \"keys\" not found");
+    made.status.as_mut().unwrap().init_container_statuses = serde_json::from_value(json!([first])).unwrap();
+    let said = outcome(&made, None, &json!({})).message;
+    assert_eq!(said, "CreateContainerConfigError: secret \"keys\" not found");
+}
+
+#[test]
 fn pods_become_phases_and_messages() {
     let done = || ended("wait", 0, "");
     let cases = [

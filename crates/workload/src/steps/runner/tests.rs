@@ -1,14 +1,13 @@
 //! A sandbox that is a directory of this machine, run by its own shell.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::location;
+use super::super::names::POOL;
 use super::*;
 
 struct Folder {
     root: PathBuf,
-    released: Arc<AtomicUsize>,
 }
 
 impl Folder {
@@ -18,11 +17,26 @@ impl Folder {
 }
 
 impl Room for Folder {
-    fn write<'a>(&'a self, path: &'a str, content: Vec<u8>, _mode: u32) -> BoxFuture<'a, Result<(), String>> {
+    fn stage(&self, files: Vec<Staged>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            for file in files {
+                let path = self.at(&file.path);
+                std::fs::create_dir_all(path.parent().unwrap()).map_err(|error| error.to_string())?;
+                std::fs::write(path, file.content).map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        })
+    }
+
+    fn find<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Found, String>> {
         Box::pin(async move {
             let path = self.at(path);
-            std::fs::create_dir_all(path.parent().unwrap()).map_err(|error| error.to_string())?;
-            std::fs::write(path, content).map_err(|error| error.to_string())
+            if !path.exists() {
+                return Ok(Found::Absent);
+            }
+            let Ok(entries) = std::fs::read_dir(path) else { return Ok(Found::File) };
+            let name = |entry: std::fs::DirEntry| (entry.file_name().into_string().unwrap(), entry.path().is_dir());
+            Ok(Found::Directory(entries.map(|entry| name(entry.unwrap())).collect()))
         })
     }
 
@@ -42,59 +56,76 @@ impl Room for Folder {
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            self.released.fetch_add(1, Ordering::SeqCst);
-        })
+        Box::pin(async {})
     }
 }
 
-struct Folders {
-    folder: tempfile::TempDir,
-    released: Arc<AtomicUsize>,
-}
-
-impl StepRunner for Folders {
-    fn claim<'a>(&'a self, _namespace: &'a str, pool: &'a str) -> BoxFuture<'a, Result<Box<dyn Room>, String>> {
-        Box::pin(async move {
-            if pool != "p" {
-                return Err(format!("there is no pool {pool:?}"));
-            }
-            let room = Folder { root: self.folder.path().to_owned(), released: Arc::clone(&self.released) };
-            Ok(Box::new(room) as Box<dyn Room>)
-        })
-    }
+/// Runs a template in a folder that stays for the next.
+async fn ran(folder: &std::path::Path, template: &Value, wants_result: bool) -> Ran {
+    let artifacts = folder.join("artifacts");
+    std::fs::create_dir_all(&artifacts).unwrap();
+    let room = Folder { root: folder.join("room") };
+    std::fs::create_dir_all(&room.root).unwrap();
+    run(&room, &Asked { template, artifacts: Some(&artifacts), wants_result }).await
 }
 
 #[tokio::test]
 async fn steps_run_and_leave_what_they_promise() {
-    let folders = Folders { folder: tempfile::tempdir().unwrap(), released: Arc::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     let script = json!({"script": {"command": ["sh"], "source": "echo out $V; cat in; printf 1 > n; exit $C",
             "env": [{"name": "V", "value": "v"}, {"name": "C", "value": "0"}]},
         "inputs": {"artifacts": [{"name": "in", "path": "/in", "raw": {"data": "raw\n"}}]},
         "outputs": {"parameters": [{"name": "n", "valueFrom": {"path": "/n"}}, {"name": "d", "valueFrom": {"path": "/d", "default": "x"}}]}});
-    let ran = run(&folders, "ns", "p", &script, None, true).await;
-    assert_eq!((ran.phase, ran.message.as_str()), (Phase::Succeeded, ""));
-    assert_eq!(ran.outputs["result"], "out v\nraw");
-    assert_eq!(ran.outputs["parameters"][0]["value"], "1");
-    assert_eq!(ran.outputs["parameters"][1]["value"], "x");
-    assert_eq!(ran.outputs["exitCode"], "0");
+    let done = ran(folder, &script, true).await;
+    assert_eq!((done.phase, done.message.as_str()), (Phase::Succeeded, ""));
+    assert_eq!(done.outputs["result"], "out v\nraw");
+    assert_eq!(done.outputs["parameters"][0]["value"], "1");
+    assert_eq!(done.outputs["parameters"][1]["value"], "x");
+    assert_eq!(done.outputs["exitCode"], "0");
 
     let mut fails = script.clone();
     fails["script"]["env"][1]["value"] = json!("4");
-    let ran = run(&folders, "ns", "p", &fails, None, false).await;
-    assert_eq!((ran.phase, ran.message.as_str()), (Phase::Failed, "main: Error (exit code 4)"));
-    assert!(ran.outputs["result"].is_null());
+    let done = ran(folder, &fails, false).await;
+    assert_eq!((done.phase, done.message.as_str()), (Phase::Failed, "main: Error (exit code 4)"));
+    assert!(done.outputs["result"].is_null());
 
-    let lacks = json!({"container": {"command": ["true"]}, "outputs": {"parameters": [{"name": "n", "valueFrom": {"path": "/none"}}]}});
-    let ran = run(&folders, "ns", "p", &lacks, None, false).await;
-    assert_eq!((ran.phase, ran.message.as_str()), (Phase::Error, "open /none: no such file or directory"));
-    assert_eq!(folders.released.load(Ordering::SeqCst), 3);
-    let ran = run(&folders, "ns", "other", &lacks, None, false).await;
-    assert_eq!((ran.phase, ran.message.as_str()), (Phase::Error, "there is no pool \"other\""));
+    for outputs in [
+        json!({"parameters": [{"name": "n", "valueFrom": {"path": "/none"}}]}),
+        json!({"artifacts": [{"name": "n", "path": "/none"}]}),
+    ] {
+        let lacks = json!({"container": {"command": ["true"]}, "outputs": outputs});
+        let done = ran(folder, &lacks, false).await;
+        assert_eq!((done.phase, done.message.as_str()), (Phase::Error, "open /none: no such file or directory"));
+    }
+}
+
+#[tokio::test]
+async fn artifacts_go_from_step_to_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = json!({"plugin": {"name": location::DIRECTORY_PLUGIN, "key": "wf/pod"}});
+    let makes = json!({"container": {"command": ["sh", "-c", "mkdir -p d/e; echo one > d/e/f; echo two > g"]},
+        "archiveLocation": place, "outputs": {"artifacts": [{"name": "d", "path": "/d"},
+            {"name": "g", "path": "/g", "archive": {"none": {}}}, {"name": "h", "path": "/h", "optional": true}]}});
+    let done = ran(folder.path(), &makes, false).await;
+    assert_eq!((done.phase, done.message.as_str()), (Phase::Succeeded, ""));
+    let kept = &done.outputs["artifacts"];
+    assert_eq!(kept.as_array().unwrap().len(), 2);
+    assert_eq!((&kept[0]["plugin"]["key"], &kept[1]["plugin"]["key"]), (&json!("wf/pod/d.tgz"), &json!("wf/pod/g")));
+    let mut inputs = kept.clone();
+    (inputs[0]["path"], inputs[1]["path"]) = (json!("/in/d"), json!("/in/g"));
+    let takes = json!({"container": {"command": ["sh", "-c", "cat in/d/e/f in/g"]}, "archiveLocation": place,
+        "inputs": {"artifacts": inputs}});
+    let done = ran(folder.path(), &takes, true).await;
+    assert_eq!((done.message.as_str(), &done.outputs["result"]), ("", &json!("one\ntwo")));
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path().join("artifacts")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["wf"], "nothing stays on its way");
 }
 
 #[test]
 fn what_needs_a_pod_says_why() {
+    let directory = json!({"plugin": {"name": location::DIRECTORY_PLUGIN, "key": "k"}});
     let cases = [
         (json!({"container": {"image": "i", "command": ["c"]}}), None),
         (json!({"container": {"command": ["c"]}}), None),
@@ -104,13 +135,16 @@ fn what_needs_a_pod_says_why() {
         (json!({"container": {"image": "i"}}), Some("no command")),
         (json!({"container": {"command": ["c"], "volumeMounts": [{}]}}), Some("volumes")),
         (json!({"container": {"command": ["c"]}, "sidecars": [{}]}), Some("sidecars")),
-        (json!({"container": {"command": ["c"]}, "outputs": {"artifacts": [{}]}}), Some("output artifacts")),
-        (json!({"container": {"command": ["c"]}, "inputs": {"artifacts": [{"s3": {}}]}}), Some("input artifacts")),
+        (json!({"container": {"command": ["c"]}, "outputs": {"artifacts": [{"name": "a"}]}}), Some("artifact \"a\"")),
+        (json!({"container": {"command": ["c"]}, "inputs": {"artifacts": [{"s3": {}}]}}), Some("not in a directory")),
+        (json!({"container": {"command": ["c"]}, "inputs": {"artifacts": [{"raw": {}}]}}), None),
+        (json!({"container": {"command": ["c"]}, "archiveLocation": directory, "outputs": {"artifacts": [{}]}}), None),
+        (json!({"container": {"command": ["c"], "securityContext": {"runAsUser": 1}}}), Some("security context")),
         (json!({"container": {"command": ["c"], "env": [{"valueFrom": {}}]}}), Some("variables from elsewhere")),
         (json!({"container": {"command": ["c"]}, "daemon": true}), Some("daemon")),
     ];
     for (template, expected) in cases {
-        let found = unfit(&template, "i");
+        let found = unfit(&template, &json!({}), "i", true);
         match expected {
             None => assert_eq!(found, None, "{template}"),
             Some(why) => assert!(found.as_ref().is_some_and(|found| found.contains(why)), "{template}: {found:?}"),

@@ -169,3 +169,23 @@ fn a_report_can_speak_for_the_step() {
         assert_eq!(object["metadata"]["labels"]["workflows.argoproj.io/report-outputs-completed"], "true");
     }
 }
+
+#[tokio::test]
+async fn a_wrapper_that_was_killed_is_not_waited_for() {
+    let step = Step::new();
+    let places = step.places();
+    let alive = places.alive(MAIN);
+    fs::create_dir_all(alive.parent().unwrap()).unwrap();
+    let new = alive.with_extension("new");
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, &new, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let held = fs::File::options().read(true).write(true).open(&new).unwrap();
+    let told = Told::default();
+    let waits = ended(&told, &places);
+    let dies = async {
+        fs::rename(&new, &alive).unwrap();
+        tokio::task::yield_now().await;
+        drop(held);
+    };
+    assert_eq!(tokio::join!(waits, dies).0.unwrap(), Some(KILLED));
+}

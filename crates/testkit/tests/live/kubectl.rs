@@ -1,19 +1,17 @@
-//! Live access with the real kubectl: through the hub of `thane up` to a cluster behind an agent.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
+//! The real kubectl, through the hub of `thane up` to a cluster behind an agent.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use thane_testkit::fleet::Programs;
 use thane_testkit::peer::{Absence, PeerHome, Thane, home_or_skip};
 
-/// The longest anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::{Running, said, told, until};
 
 struct Bed {
     home: PeerHome,
@@ -32,7 +30,7 @@ impl Bed {
         let hub = bed.thane.kubeconfig().to_str().unwrap().to_owned();
         let kubeconfig = bed.thane_says(&["agents", "kubeconfig", "cluster-1", "--kubeconfig", &hub]);
         std::fs::write(bed.file("kubeconfig"), kubeconfig).unwrap();
-        bed.until("the agent is connected", || bed.kubectl(&["get", "namespaces"]).status.success());
+        until("the agent is connected", || bed.kubectl(&["get", "namespaces"]).status.success());
         Some(bed)
     }
 
@@ -73,35 +71,6 @@ impl Bed {
         child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
-
-    #[expect(clippy::unused_self, reason = "it waits for something of this hub")]
-    fn until(&self, what: &str, is: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !is() {
-            assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-            // Another program's state can only be asked for.
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-/// A program that is ended when it is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn told(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{}", told(output));
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 fn config_map(name: &str, value: &str) -> Value {
@@ -193,7 +162,7 @@ fn refusals(bed: &Bed) {
         "--resource-name=cluster-1",
     ]);
     hub(&["create", "clusterrolebinding", "use-1", "--clusterrole=use-1", "--serviceaccount=default:guest"]);
-    bed.until("the guest may", || guest(&["get", "configmaps"]).status.success());
+    until("the guest may", || guest(&["get", "configmaps"]).status.success());
 }
 
 fn pods(bed: &Bed) {
@@ -229,7 +198,7 @@ fn pods(bed: &Bed) {
 }
 
 fn logs(bed: &Bed) {
-    bed.until("it has said something", || bed.says(&["logs", "p"]).contains("line 1\n"));
+    until("it has said something", || bed.says(&["logs", "p"]).contains("line 1\n"));
     let mut following = bed.command(&["logs", "-f", "p"]);
     let mut following = Running(following.stdout(Stdio::piped()).spawn().unwrap());
     let lines = BufReader::new(following.0.stdout.take().unwrap()).lines();
@@ -255,5 +224,5 @@ fn port_forward(bed: &Bed) {
         stream.read_to_end(&mut answer).ok()?;
         answer.ends_with(&[0, 255, 10]).then_some(())
     };
-    bed.until("the forwarded port answers", || fetched().is_some());
+    until("the forwarded port answers", || fetched().is_some());
 }

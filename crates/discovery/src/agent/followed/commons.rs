@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::model::{Check, Node};
-use crate::topic::{Delta, Instance, Row};
+use crate::topic::{Instance, Row};
 
 /// Above this, what nobody else holds any more is forgotten.
 const SWEEP_ABOVE: usize = 1024;
@@ -18,9 +18,9 @@ pub(super) struct Commons {
 }
 
 impl Commons {
-    /// Lets the rows of a change share what they have in common with those before.
-    pub(super) fn share(&mut self, delta: &mut Delta) {
-        for row in &mut delta.changed {
+    /// Lets rows that nobody else has share what they have in common with those before.
+    pub(super) fn share(&mut self, rows: &mut [Row]) {
+        for row in rows {
             match row {
                 Row::Instance(it) => {
                     if let Some(it) = Arc::get_mut(it) {
@@ -61,27 +61,18 @@ fn common<K: std::hash::Hash + Eq, T: PartialEq>(known: &mut HashMap<K, Arc<T>>,
 mod tests {
     use super::*;
     use crate::model::{Indexed, Service};
-    use crate::topic::Topic;
 
-    fn delta(id: &str, address: &str) -> Delta {
+    fn row(id: &str, address: &str) -> Row {
         fn indexed<T>(value: T) -> Indexed<T> {
             Indexed { create_index: 1, modify_index: 1, value: Arc::new(value) }
         }
         let node = Node { name: "n1".to_owned(), address: address.to_owned(), ..Node::default() };
         let service = Service { id: id.to_owned(), name: "web".to_owned(), ..Service::default() };
-        let row =
-            Row::Instance(Arc::new(Instance { node: indexed(node), service: indexed(service), checks: Vec::new() }));
-        Delta {
-            topic: Topic::Service("web".to_owned()),
-            since: None,
-            index: 1,
-            changed: vec![row],
-            removed: Vec::new(),
-        }
+        Row::Instance(Arc::new(Instance { node: indexed(node), service: indexed(service), checks: Vec::new() }))
     }
 
-    fn node(delta: &Delta) -> &Arc<Node> {
-        match &delta.changed[0] {
+    fn node(row: &Row) -> &Arc<Node> {
+        match row {
             Row::Instance(it) => &it.node.value,
             other => panic!("{other:?}"),
         }
@@ -90,14 +81,13 @@ mod tests {
     #[test]
     fn what_is_equal_is_held_once_and_what_is_not_is_kept_as_it_is() {
         let mut commons = Commons::default();
-        let (mut first, mut second, mut third) =
-            (delta("a", "10.0.0.1"), delta("b", "10.0.0.1"), delta("c", "10.0.0.2"));
-        for each in [&mut first, &mut second, &mut third] {
-            let before = format!("{each:?}");
-            commons.share(each);
-            assert_eq!(format!("{each:?}"), before);
+        let mut rows = [row("a", "10.0.0.1"), row("b", "10.0.0.1"), row("c", "10.0.0.2")];
+        let before = format!("{rows:?}");
+        for row in &mut rows {
+            commons.share(std::slice::from_mut(row));
         }
-        assert!(Arc::ptr_eq(node(&first), node(&second)));
-        assert!(!Arc::ptr_eq(node(&first), node(&third)));
+        assert_eq!(format!("{rows:?}"), before);
+        assert!(Arc::ptr_eq(node(&rows[0]), node(&rows[1])));
+        assert!(!Arc::ptr_eq(node(&rows[0]), node(&rows[2])));
     }
 }
