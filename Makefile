@@ -63,7 +63,7 @@ test-agents: ## the Python agents with a real PostgreSQL, Chromium, LiteLLM and 
 
 .PHONY: test-pipeline
 test-pipeline: build ## the agents' pipeline on one machine without a cluster, each agent killed once, as root; sets itself up
-	agents/pipeline target/release/thane target/agents-image.tar $(PIPELINE)
+	agents/pipeline target/release/thane $(PIPELINE)
 
 .PHONY: sim
 sim: ## the protocol, and fleet and discovery over a simulated network; SEEDS=10000 for more

@@ -111,6 +111,7 @@ fn logs_are_read_whole_in_part_and_as_they_come() {
         assert_eq!(pods.logs("p", &tail).await.unwrap(), "three\n");
         let absent = LogParams { previous: true, ..LogParams::default() };
         assert!(pods.logs("p", &absent).await.is_err());
+        bed.phase("p", "Succeeded").await; // a bed removes what has ended
         bed
     });
 }

@@ -37,6 +37,9 @@ pub struct Ended {
     pub took: Duration,
 }
 
+/// As a label's value, which is what a Workflow's name becomes; the end of a path tells more than its start.
+const LONGEST_NAME: usize = 63;
+
 /// Runs examples by their files.
 pub async fn run(
     client: &Client,
@@ -50,8 +53,9 @@ pub async fn run(
         let (name, discovery) = (name.clone(), &discovery);
         async move {
             let started = Instant::now();
-            let called = name.trim_end_matches(".yaml").replace('/', "-").to_lowercase();
-            let ended = example(client, discovery, namespace, (&folder.join(&name), &called), limits.each).await;
+            let path = name.trim_end_matches(".yaml").replace('/', "-").to_lowercase();
+            let called = path[path.len().saturating_sub(LONGEST_NAME)..].trim_start_matches('-');
+            let ended = example(client, discovery, namespace, (&folder.join(&name), called), limits.each).await;
             let (phase, message) = ended.unwrap_or_else(|error| ("Refused".to_owned(), format!("{error:#}")));
             Ended { name, phase, message, took: started.elapsed() }
         }

@@ -12,21 +12,21 @@ use super::style::deploy;
 const SERVICE: &str = "argocd-agent-resource-proxy";
 
 impl Deployed<'_> {
-    /// Gives the hub a certificate for live access and the agent its rights, as `deploy/live` says; the kubeconfig of somebody
-    /// who may use it.
-    pub async fn open_live(&self, agent: &str) -> Result<PathBuf> {
+    /// Gives the hub a certificate for live access and the agent its rights, as `deploy/live` says; where it is
+    /// reached.
+    pub async fn open_live(&self) -> Result<String> {
         let address = self.spoke.run(&["get", "service", SERVICE, "-o", "jsonpath={.spec.clusterIP}"]).await?;
         self.thane_run(&["pki", "issue", "resource-proxy", "--san", &address]).await?;
         self.spoke.apply(&deploy("live", &["10-agent"])).await?;
         self.spoke.run(&["rollout", "restart", &format!("deployment/{}", self.hub_files.name)]).await?;
         self.rolled_out(self.hub_files.name).await?;
-        let connected = "--for=jsonpath={.status.connected}=true";
-        self.hub.run(&["wait", &format!("agents.thane.dev/{agent}"), connected, super::ROLLOUT]).await?;
-        self.kubeconfig_of_ann(agent, &format!("{address}:9090")).await
+        Ok(format!("{address}:9090"))
     }
 
-    /// A service account of the hub that may use the agent, and its kubeconfig for the agent's cluster.
-    async fn kubeconfig_of_ann(&self, agent: &str, proxy: &str) -> Result<PathBuf> {
+    /// A service account of the hub that may use the agent, and its kubeconfig for the cluster of the agent, once that is connected.
+    pub async fn kubeconfig_of_ann(&self, agent: &str, proxy: &str) -> Result<PathBuf> {
+        let connected = "--for=jsonpath={.status.connected}=true";
+        self.hub.run(&["wait", &format!("agents.thane.dev/{agent}"), connected, super::ROLLOUT]).await?;
         self.hub.run(&["create", "serviceaccount", "ann"]).await?;
         let (named, on) = (format!("--resource-name={agent}"), "--resource=agents.thane.dev");
         self.hub.run(&["create", "clusterrole", "use-agent", "--verb=proxy", on, &named]).await?;

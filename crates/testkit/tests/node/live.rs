@@ -19,8 +19,9 @@ const AGENT: &str = "live-one";
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) async fn run(stage: &Stage<'_>) -> Result<()> {
+    let proxy = stage.fleet.open_live().await?;
     plain("an agent in a pod", stage.fleet.deploy_agent(AGENT, Mode::Managed)).await?;
-    let kubeconfig = stage.fleet.open_live(AGENT).await?;
+    let kubeconfig = stage.fleet.kubeconfig_of_ann(AGENT, &proxy).await?;
     let through = Through {
         program: stage.home.program("kubectl"),
         kubeconfig,
@@ -79,7 +80,10 @@ fn deployment(image: &str) -> Value {
             "selector": {"matchLabels": {"app": "web"}},
             "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
                 "terminationGracePeriodSeconds": 0,
-                "containers": [{"name": "main", "image": image, "args": ["sh", "-c", script]}],
+                "containers": [{
+                    "name": "main", "image": image, "args": ["sh", "-c", script],
+                    "env": [{"name": "PATH", "value": "/bin"}], "securityContext": {"runAsUser": 0},
+                }],
             }},
         },
     })
@@ -163,7 +167,8 @@ impl Through {
         let mut following = Running(command.stdout(Stdio::piped()).spawn()?);
         let lines = BufReader::new(following.0.stdout.take().context("its output")?).lines();
         for (number, line) in lines.take(20).enumerate() {
-            ensure!(line? == format!("line {}", number + 1), "the log has a gap or a repeat");
+            let (line, expected) = (line?, format!("line {}", number + 1));
+            ensure!(line == expected, "the log has a gap or a repeat: {line:?} instead of {expected:?}");
         }
         Ok(())
     }

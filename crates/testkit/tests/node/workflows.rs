@@ -39,7 +39,7 @@ const EXAMPLES: [&str; 21] = [
     "parallelism-limit.yaml",
 ];
 /// How many run at once, by each of the two.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 11;
 /// The label by which ours knows its own.
 const INSTANCE: &str = "workflows.argoproj.io/controller-instanceid";
 
