@@ -6,6 +6,9 @@ CARGO ?= cargo
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 STATIC = $(TARGET_DIR)/$(HOST)/release/thane
+# The program and what measures it are built alike, so that what both stand on is built once.
+RELEASE = RUSTFLAGS='-C target-feature=+crt-static' $(CARGO)
+MEASURE = THANE_PROGRAM=target/release/thane $(RELEASE) run --release --locked --target $(HOST) --package thane-testkit --example
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .PHONY: help
@@ -14,7 +17,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## the static release program, at target/release/thane
-	RUSTFLAGS='-C target-feature=+crt-static' $(CARGO) build --release --locked --package thane --target $(HOST)
+	$(RELEASE) build --release --locked --package thane --target $(HOST)
 	@mkdir -p target/release
 	@ln -sfn "$$(realpath $(STATIC))" target/release/thane
 
@@ -53,7 +56,8 @@ corpus: ## how the real Argo ends its own examples, recorded on a real node, as 
 	$(CARGO) run --locked --package thane-testkit --example corpus -- argo $(CORPUS)
 
 .PHONY: test-node
-test-node: image ## hub, agent and sandboxes in pods on a real node with real Argo CD, as root; run `make peers` first
+test-node: image ## hub, agent, sandboxes and workloads on a real node with real Argo and Argo CD, as root; run `make peers` first
+	agents=$$(agents/packed); THANE_AGENTS_IMAGE=$$agents \
 	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
 	  $(CARGO) test --locked --workspace --test node -- --nocapture
 
@@ -72,31 +76,31 @@ sim: ## the protocol, and fleet and discovery over a simulated network; SEEDS=10
 
 .PHONY: bench
 bench: build ## side by side with kube-apiserver and etcd; run `make peers` first
-	$(CARGO) run --release --locked --package thane-testkit --example bench -- target/release/thane $(BENCH)
+	$(MEASURE) bench -- target/release/thane $(BENCH)
 
 .PHONY: bench-fleet
 bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent thane'; run `make peers` first
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_fleet -- $(BENCH)
+	$(MEASURE) bench_fleet -- $(BENCH)
 
 .PHONY: bench-crowd
 bench-crowd: build ## a thousand agents on one hub, Go's with BENCH='--hub go --hub-api kubernetes'; run `make peers` first
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_crowd -- $(BENCH)
+	$(MEASURE) bench_crowd -- $(BENCH)
 
 .PHONY: bench-live
 bench-live: build ## live access beside Go's and the cluster itself, as root, or BENCH=--alone; run `make peers` first
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_live -- $(BENCH)
+	$(MEASURE) bench_live -- $(BENCH)
 
 .PHONY: bench-discovery
 bench-discovery: build ## discovery beside a real Consul, or BENCH=--alone; run `make peers` first
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_discovery -- $(BENCH)
+	$(MEASURE) bench_discovery -- $(BENCH)
 
 .PHONY: bench-sandboxes
 bench-sandboxes: build ## sandboxes beside runc, bwrap and a plain process, as root
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_sandboxes -- $(BENCH)
+	$(MEASURE) bench_sandboxes -- $(BENCH)
 
 .PHONY: bench-workflows
 bench-workflows: build ## workflows: starts, steps in pods and in warm sandboxes, many at once, as root
-	THANE_PROGRAM=target/release/thane $(CARGO) run --release --locked --package thane-testkit --example bench_workflows -- $(BENCH)
+	$(MEASURE) bench_workflows -- $(BENCH)
 
 # The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
 LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

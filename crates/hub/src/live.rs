@@ -5,7 +5,6 @@
 mod answer;
 mod channels;
 mod discovery;
-mod lines;
 mod logs;
 mod metrics;
 mod path;

@@ -1,6 +1,7 @@
 //! Live access: the Kubernetes API of every agent's cluster, reached through the hub.
 
 mod answer;
+mod followed;
 pub mod listener;
 pub mod metrics;
 pub mod people;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use thane_runtime::SharedClock;
 
 use crate::gate::{Gate, Peer};
+pub(crate) use followed::RESUME_TIMEOUT;
 pub use listener::Authorities;
 pub use metrics::Metrics;
 pub use people::People;

@@ -32,6 +32,18 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 /// What is kept of standard output, counted from its end.
 const KEPT: usize = 256 * 1024 + 1;
+/// What is kept of all that was said, for people.
+const LOG_KEPT: usize = 64 * 1024;
+
+/// How a command ended.
+pub struct Finished {
+    /// What was recorded of it.
+    pub record: StepRecord,
+    /// The end of its standard output.
+    pub stdout: Vec<u8>,
+    /// The end of all that it said.
+    pub log: Vec<u8>,
+}
 
 /// A sandbox that is wanted.
 #[derive(Debug, Clone)]
@@ -137,8 +149,8 @@ impl Direct {
         sandbox
     }
 
-    /// Runs a command to its end and gives its record and the end of what it said. Asked for again, it is not run again.
-    pub async fn run(&self, guest: &Guest, request: StepRequest) -> Result<(StepRecord, Vec<u8>), Error> {
+    /// Runs a command to its end. Asked for again, it is not run again.
+    pub async fn run(&self, guest: &Guest, request: StepRequest) -> Result<Finished, Error> {
         let mut attempt = 0;
         let mut sidecar = guest.sidecar.clone();
         loop {
@@ -262,24 +274,37 @@ impl Guest {
 }
 
 /// Follows a command to its end.
-async fn followed(sidecar: &Sidecar, request: StepRequest) -> Result<(StepRecord, Vec<u8>), Status> {
+async fn followed(sidecar: &Sidecar, request: StepRequest) -> Result<Finished, Status> {
     let mut events = sidecar.steps().run_step(request).await?.into_inner();
-    let mut said = Vec::new();
+    let (mut stdout, mut log) = (Vec::new(), Vec::new());
     while let Some(event) = events.message().await? {
         match event.event {
-            Some(Event::Output(output)) if !output.stderr => {
-                said.extend_from_slice(&output.data);
-                if said.len() > 2 * KEPT {
-                    said.drain(..said.len() - KEPT);
+            Some(Event::Output(output)) => {
+                if !output.stderr {
+                    add(&mut stdout, &output.data, KEPT);
                 }
+                add(&mut log, &output.data, LOG_KEPT);
             }
             Some(Event::Finished(record)) => {
                 // One that was told again has only what was recorded.
-                let kept = if said.is_empty() { record.stdout.to_vec() } else { said };
-                return Ok((record, kept));
+                if log.is_empty() {
+                    add(&mut stdout, &record.stdout, KEPT);
+                    add(&mut log, &record.stdout, LOG_KEPT);
+                    add(&mut log, &record.stderr, LOG_KEPT);
+                }
+                log.drain(..log.len().saturating_sub(LOG_KEPT));
+                return Ok(Finished { record, stdout, log });
             }
             _ => {}
         }
     }
     Err(Status::unavailable("its sidecar ended the call"))
+}
+
+/// Adds to what is kept of the end of something long.
+fn add(kept: &mut Vec<u8>, more: &[u8], max: usize) {
+    kept.extend_from_slice(more);
+    if kept.len() > 2 * max {
+        kept.drain(..kept.len() - max);
+    }
 }

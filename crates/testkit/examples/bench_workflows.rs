@@ -20,8 +20,8 @@ const AT_ONCE: usize = 64;
 const LIMIT: Duration = Duration::from_mins(3);
 /// Rounds of what is short.
 const ROUNDS: usize = 5;
-const CHAIN: usize = 20;
-const STARTS: usize = 1000;
+const CHAIN: u16 = 20;
+const STARTS: u16 = 1000;
 const NODES: usize = 5000;
 
 struct Bed {
@@ -152,7 +152,7 @@ async fn steps(bed: &Bed) -> Result<()> {
         println!("diamond of four no-op steps, {name}: median {:.0} ms, best {:.0} ms", millis(ROUNDS / 2), millis(0));
         bed.filled(24).await?;
         let took = bed.took(&format!("chain-{name}"), pool, &chain()).await?;
-        println!("a chain of {CHAIN} no-op steps, {name}: {:.1} ms each", took.as_secs_f64() * 1000.0 / CHAIN as f64);
+        println!("a chain of {CHAIN} no-op steps, {name}: {:.1} ms each", took.as_secs_f64() * 1000.0 / f64::from(CHAIN));
     }
     println!("after steps: {} MB", bed.memory());
     bed.clear().await
@@ -173,16 +173,16 @@ async fn starts(bed: &Bed) -> Result<()> {
         let chosen = ListParams::default().labels(&format!("workflows.argoproj.io/{label}"));
         Ok(api.list_metadata(&chosen).await?.items.len())
     };
-    while count("phase").await? < STARTS {
+    while count("phase").await? < usize::from(STARTS) {
         ensure!(began.elapsed() < LIMIT, "they do not start");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let started = began.elapsed();
-    while count("completed=true").await? < STARTS {
+    while count("completed=true").await? < usize::from(STARTS) {
         ensure!(began.elapsed() < LIMIT, "they do not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let rate = |took: Duration| STARTS as f64 / took.as_secs_f64();
+    let rate = |took: Duration| f64::from(STARTS) / took.as_secs_f64();
     println!(
         "{STARTS} workflows at once: written at {:.0}/s, started at {:.0}/s, all ended after {:.1} s, {} MB",
         rate(written),

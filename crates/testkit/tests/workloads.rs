@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use thane_runtime::{Clock as _, SystemClock};
 use thane_testkit::fleet::Programs;
 use thane_testkit::peer::{Absence, PeerHome, Thane};
 
@@ -205,6 +206,24 @@ async fn steps_run_in_warm_sandboxes() {
     assert_eq!(diamond["status"]["phase"], "Succeeded", "{:#}", diamond["status"]);
     assert_eq!(bed.object("pods -l workflows.argoproj.io/workflow=diamond")["items"], json!([]), "none had a pod");
 
+    pass_on(&bed).await;
+    kill_in_the_middle(&mut bed).await;
+
+    bed.says("workflow submit -", &warm("stopped", &[json!({"name": "long", "container": shell("sleep 600")})]));
+    bed.until("workflow stopped", |it| {
+        it["status"]["nodes"]
+            .as_object()
+            .is_some_and(|nodes| nodes.values().any(|node| node["type"] == "Pod" && node["phase"] == "Running"))
+    })
+    .await;
+    bed.says("workflow stop stopped", "");
+    let stopped = bed.ended("stopped").await;
+    assert_eq!(stopped["status"]["phase"], "Failed", "{:#}", stopped["status"]);
+    bed.until("sandboxes", |it| it["items"] == json!([])).await;
+}
+
+/// What steps leave, and what they said.
+async fn pass_on(bed: &Bed) {
     let from = json!({"artifacts": [{"name": "made", "from": "{{steps.make.outputs.artifacts.made}}"}]});
     let given = json!({"parameters": [{"name": "said", "value": "{{steps.make.outputs.parameters.said}} {{steps.make.outputs.result}}"}]});
     let steps = [
@@ -222,13 +241,22 @@ async fn steps_run_in_warm_sandboxes() {
     bed.says("workflow submit -", &warm("passing", &steps));
     let passing = bed.ended("passing").await;
     assert_eq!(passing["status"]["phase"], "Succeeded", "{:#}\n{}", passing["status"], bed.thane.log());
+    // What a step said outlives its sandbox.
+    let kept = |it: &Value| it["items"].as_array().is_some_and(|all| all.len() == 2);
+    bed.until("configmaps -l workflows.argoproj.io/workflow=passing", kept).await;
+    let logs = bed.says("workflow logs passing", "");
+    for line in ["make: three", "take: one", "pod: one"] {
+        assert!(logs.lines().any(|other| other == line), "{line}: {logs}");
+    }
     for step in ["take", "pod"] {
         assert_eq!(node(&passing, step)["outputs"]["parameters"][0]["value"], "one", "{step}");
     }
     assert_eq!(node(&passing, "pod")["message"], "runs as a pod: it has sidecars");
     assert_eq!(bed.object("pods -l workflows.argoproj.io/workflow=passing")["items"].as_array().unwrap().len(), 1);
+}
 
-    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+/// The controller is killed while a step runs, which is then followed to its end.
+async fn kill_in_the_middle(bed: &mut Bed) {
     let steps = [
         json!({"name": "first", "container": shell("date +%s%N > /tmp/at"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
         json!({"name": "second", "container": shell("date +%s%N > /tmp/at; sleep 6"), "outputs": {"parameters": [{"name": "at", "valueFrom": {"path": "/tmp/at"}}]}}),
@@ -243,29 +271,17 @@ async fn steps_run_in_warm_sandboxes() {
     let before = bed.until("workflow killed", is_second).await;
     // It has its sandbox; nobody is told when its command has begun.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let killed = now();
+    let killed = SystemClock::new().now().as_nanosecond();
     bed.thane.kill_and_start().await.unwrap();
     let after = bed.ended("killed").await;
     assert_eq!(after["status"]["phase"], "Failed", "{:#}\n{}", after["status"], bed.thane.log());
     let phases = ["first", "second", "third"].map(|step| node(&after, step)["phase"].clone());
     assert_eq!(phases, ["Succeeded", "Succeeded", "Failed"]);
     let at = |it: &Value, step: &str| {
-        node(it, step)["outputs"]["parameters"][0]["value"].as_str().unwrap().parse::<u128>().unwrap()
+        node(it, step)["outputs"]["parameters"][0]["value"].as_str().unwrap().parse::<i128>().unwrap()
     };
     assert_eq!(at(&before, "first"), at(&after, "first"), "what was recorded stays");
     assert!(at(&after, "second") < killed, "what ran was followed to its end and not run again");
-
-    bed.says("workflow submit -", &warm("stopped", &[json!({"name": "long", "container": shell("sleep 600")})]));
-    bed.until("workflow stopped", |it| {
-        it["status"]["nodes"]
-            .as_object()
-            .is_some_and(|nodes| nodes.values().any(|node| node["type"] == "Pod" && node["phase"] == "Running"))
-    })
-    .await;
-    bed.says("workflow stop stopped", "");
-    let stopped = bed.ended("stopped").await;
-    assert_eq!(stopped["status"]["phase"], "Failed", "{:#}", stopped["status"]);
-    bed.until("sandboxes", |it| it["items"] == json!([])).await;
 }
 
 /// A Workflow with one call of a template.
@@ -290,9 +306,9 @@ fn bad() -> Vec<(Value, &'static str, &'static str)> {
     far.as_object_mut().unwrap().extend(down.as_object().unwrap().clone());
     vec![
         (calls("unknown", &step("nope"), &[]), "Failed", "template name 'nope' undefined"),
-        (calls("missing", &step("echo"), &[echo.clone()]), "Failed", "p was not supplied"),
+        (calls("missing", &step("echo"), std::slice::from_ref(&echo)), "Failed", "p was not supplied"),
         (calls("endless", &step("main"), &[]), "Failed", "Maximum recursion depth exceeded"),
-        (calls("no-list", &many, &[echo.clone()]), "Failed", "could not be parsed as a JSON list"),
+        (calls("no-list", &many, std::slice::from_ref(&echo)), "Failed", "could not be parsed as a JSON list"),
         (calls("braces", &with("a {{ b"), &[echo]), "Succeeded", ""),
         (
             calls(

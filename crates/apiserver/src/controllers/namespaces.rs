@@ -21,6 +21,9 @@ const ROOT_CA_NOTE: &str = "Contains a CA bundle that can be used to verify the 
                             endpoints such as the internal service IP or kubernetes.default.svc. No other usage is \
                             guaranteed across distributions of Kubernetes clusters.";
 
+/// Where a server says whose client certificates it believes, and the namespace that has it.
+const CLIENT_CA: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
+
 /// Names the work a change asks for; `going` are the namespaces that are going away.
 pub(super) fn take(change: &Change, going: &mut BTreeSet<String>, queue: &mut Queue) {
     let Some(meta) = change.meta() else { return };
@@ -40,7 +43,8 @@ pub(super) fn take(change: &Change, going: &mut BTreeSet<String>, queue: &mut Qu
     }
     if change.new.is_none() && !meta.namespace.is_empty() {
         let is_default = change.is("", "serviceaccounts") && meta.name == "default"
-            || change.is("", "configmaps") && meta.name == ROOT_CA;
+            || change.is("", "configmaps")
+                && (meta.name == ROOT_CA || (meta.namespace.as_str(), meta.name.as_str()) == CLIENT_CA);
         if is_default {
             queue.push(Work::Defaults(meta.namespace.clone()));
         }
@@ -56,13 +60,22 @@ pub(super) fn default_account() -> Value {
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})
 }
 
-/// What pods trust this server by.
-pub(super) fn root_ca(server: &Inner) -> Value {
-    json!({
+/// What is published in a namespace: what pods trust this server by and, in one, whom this server believes.
+pub(super) fn published(server: &Inner, namespace: &str) -> Vec<Value> {
+    let authority = server.authority.borrow().clone();
+    let mut maps = vec![json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": ROOT_CA_NOTE}},
-        "data": {"ca.crt": *server.authority.borrow()},
-    })
+        "data": {"ca.crt": authority},
+    })];
+    // one that is served in process alone knows no certificates
+    if namespace == CLIENT_CA.0 && !authority.is_empty() {
+        maps.push(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": CLIENT_CA.1}, "data": {"client-ca-file": authority},
+        }));
+    }
+    maps
 }
 
 /// The names of all namespaces.
@@ -85,9 +98,11 @@ pub(super) async fn defaults(server: &Inner, namespace: &str) -> Result<()> {
     let accounts = server.catalog.builtin("", "serviceaccounts");
     ensure(server, &accounts, namespace, default_account()).await?;
     let maps = server.catalog.builtin("", "configmaps");
-    let map = root_ca(server);
-    if !ensure(server, &maps, namespace, map.clone()).await? {
-        edit(server, &maps, namespace, ROOT_CA, |object| {
+    for map in published(server, namespace) {
+        if ensure(server, &maps, namespace, map.clone()).await? {
+            continue;
+        }
+        edit(server, &maps, namespace, metadata::name(&map), |object| {
             let stale = object["data"] != map["data"];
             object["data"] = map["data"].clone();
             stale

@@ -4,7 +4,7 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::edit::{complete, edit, ensure};
-use super::namespaces::{default_account, root_ca};
+use super::namespaces::{default_account, published};
 use crate::bootstrap;
 use crate::failure::Result;
 use crate::metadata;
@@ -48,7 +48,7 @@ fn first_objects(server: &Inner) -> Vec<New> {
         bootstrap::namespaces().into_iter().map(|object| new("", "namespaces", "", object)).collect();
     for namespace in bootstrap::NAMESPACES {
         all.push(new("", "serviceaccounts", namespace, default_account()));
-        all.push(new("", "configmaps", namespace, root_ca(server)));
+        all.extend(published(server, namespace).into_iter().map(|map| new("", "configmaps", namespace, map)));
     }
     all.extend(roles().map(|(plural, object)| {
         let namespace = metadata::namespace(&object).to_owned();

@@ -113,6 +113,12 @@ async fn a_new_certificate_authority_reaches_every_namespace() {
         })
         .await;
     }
+    let system: Api<ConfigMap> = Api::namespaced(client, "kube-system");
+    eventually("whose certificates are believed", || async {
+        let map = system.get_opt("extension-apiserver-authentication").await.unwrap();
+        map.and_then(|map| map.data).is_some_and(|data| data["client-ca-file"] == "another")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

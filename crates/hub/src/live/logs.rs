@@ -17,18 +17,16 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::answer::refusal;
-use super::lines::Lines;
 use super::sessions::{LogSide, Piece, Session, Wants};
 use super::{ANSWER_TIMEOUT, Events, FIRST_TIMEOUT, PIECE_BYTES_MAX, ask};
-use crate::proxy::{Body, Unreachable};
+use crate::lines::Lines;
+use crate::proxy::{Body, RESUME_TIMEOUT, Unreachable};
 use crate::transport::{Caller, Messages};
 
 /// Pieces that wait for a reader; then the agent's stream is not read.
 const PIECES_MAX: usize = 8;
 /// How long a log that is not followed may take.
 const STATIC_TIMEOUT: Duration = Duration::from_mins(3);
-/// How long a log that is followed may be without a stream.
-const RESUME_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the first words of a log are waited for: a log that is not there is an error, not an empty one.
 const FIRST_WORDS: Duration = Duration::from_millis(500);
 

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use thane_link::tunnel::switches_protocol;
 
+use super::followed::Followed;
 use super::reach::{Body, Caller, Reach, Source, Unreachable};
 use super::status::Refused;
 use super::target::{Target, Unknown};
@@ -87,7 +88,10 @@ impl Proxy {
         let body = collect(&parts.headers, body).await?;
         let request = Request::from_parts(parts, body);
         let answered = match way {
-            Way::Tunnel => self.tunnels.send(&agent, &caller, request).await,
+            Way::Tunnel => match Followed::of(&target, &request) {
+                Some(followed) => followed.send(&self.tunnels, &agent, &caller).await,
+                None => self.tunnels.send(&agent, &caller, request).await,
+            },
             Way::Events => self.by_events(&agent, &caller, request).await,
             Way::None => Err(Unreachable::NotConnected(agent)),
         };

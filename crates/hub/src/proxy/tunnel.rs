@@ -18,7 +18,7 @@ use thane_api::event::TUNNEL;
 use thane_api::wire::tunnel::Frame;
 use thane_link::tunnel::{Bytecounts, OUTGOING_MAX};
 use thane_runtime::Tasks;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
@@ -53,6 +53,7 @@ pub struct Metrics {
     open: Gauge,
     full: Counter,
     broken: Counter,
+    resumed: Counter,
     bytes: Bytecounts,
 }
 
@@ -63,8 +64,13 @@ impl Metrics {
         registry.register("hub_tunnel_open", "Requests to agents under way", self.open.clone());
         registry.register("hub_tunnel_full", "Requests refused because too many wait", self.full.clone());
         registry.register("hub_tunnel_broken", "Requests that agents answered against the rules", self.broken.clone());
+        registry.register("hub_tunnel_resumed", "Logs that went on after their agent came back", self.resumed.clone());
         registry.register("hub_tunnel_sent_bytes", "Bytes of requests to agents", self.bytes.sent.clone());
         registry.register("hub_tunnel_received_bytes", "Bytes of answers of agents", self.bytes.received.clone());
+    }
+
+    pub(super) fn resumed(&self) {
+        self.resumed.inc();
     }
 
     /// Requests under way.
@@ -95,6 +101,8 @@ struct Shared {
     tasks: Tasks,
     agents: Mutex<HashMap<String, Lot>>,
     present: Mutex<HashMap<String, Presence>>,
+    /// Told when an agent connects.
+    arrived: Notify,
     next: AtomicU64,
 }
 
@@ -124,6 +132,7 @@ impl Tunnels {
             tasks,
             agents: Mutex::default(),
             present: Mutex::default(),
+            arrived: Notify::new(),
             next: AtomicU64::new(0),
         };
         Self { shared: Arc::new(shared) }
@@ -140,6 +149,21 @@ impl Tunnels {
         let mut present = self.shared.present.lock();
         present.retain(|_, presence| !presence.close.is_cancelled());
         present.insert(identity.agent.clone(), Presence { has_tunnel, close });
+        drop(present);
+        self.shared.arrived.notify_waiters();
+    }
+
+    /// Waits until an agent is there with a tunnel.
+    pub(super) async fn present(&self, agent: &str) {
+        loop {
+            let mut arrived = std::pin::pin!(self.shared.arrived.notified());
+            // From here on no arrival is missed.
+            arrived.as_mut().enable();
+            if self.way(agent) == Way::Tunnel {
+                return;
+            }
+            arrived.await;
+        }
     }
 
     /// How an agent can be reached now.

@@ -292,7 +292,7 @@ pub(crate) fn on_bed<F: Future<Output = Bed>>(test: impl FnOnce(Bed) -> F) {
 }
 
 /// So that a test which waits for ever says so, instead of holding up everything after it.
-const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_mins(5);
 
 /// The same with a node that is told something else.
 pub(crate) fn with_bed<F: Future<Output = Bed>>(change: impl FnOnce(&mut Config), test: impl FnOnce(Bed) -> F) {

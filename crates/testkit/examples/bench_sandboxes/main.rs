@@ -62,8 +62,8 @@ async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
     gateway.full("bench", scale.warm).await?;
     let (took, count) = (began.elapsed(), scale.warm);
     println!("| {count} sandboxes made warm | {} | | {:.0} a second |", figures::shown(took), rate(count, took));
-    let node = thane.directory().join("hub/node").canonicalize()?;
-    let (inside, outside) = (pss_of(&node), pss_kib(&thane.processes()).saturating_sub(before));
+    let place = thane.directory().join("hub/node").canonicalize()?;
+    let (inside, outside) = (pss_of(&place), pss_kib(&thane.processes()).saturating_sub(before));
     let each = |kib: u64| format!("{:.0} KiB", f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / approximate(count));
     println!("| memory of one that waits | {} | | its own processes |", each(inside));
     println!("| | {} | | more in thane |", each(outside));

@@ -48,6 +48,7 @@ fn an_agent_that_dies_leaves_nothing_behind() {
         let before = memory(&pair);
         list(&mut pair, &client).await;
         log(&mut pair, &client).await;
+        resumed(&mut pair, &client).await;
         shell(&home, &mut pair).await;
         drop(client);
         quiet(&pair).await;
@@ -127,6 +128,34 @@ async fn log(pair: &mut LivePair, client: &HttpsClient) {
     }
     pair.stop_agent(Stop::Killed).await.unwrap();
     broken(frames).await;
+    again(pair).await;
+}
+
+/// Adds whole lines until there are so many.
+async fn read_lines(frames: &mut Frames, text: &mut String, count: usize) {
+    while text.matches('\n').count() < count {
+        let frame = tokio::time::timeout(PATIENCE, frames.next()).await.unwrap().unwrap().unwrap();
+        text.push_str(std::str::from_utf8(&frame.into_data().unwrap()).unwrap());
+    }
+}
+
+/// The agent comes back in time: the log goes on, every line once and without the times nobody asked for.
+async fn resumed(pair: &mut LivePair, client: &HttpsClient) {
+    let path = "/api/v1/namespaces/default/pods/talker/log?follow=true&tailLines=3";
+    let mut frames = retried(client, path).await;
+    let mut text = String::new();
+    for round in 1..3 {
+        read_lines(&mut frames, &mut text, round * 10).await;
+        pair.stop_agent(Stop::Killed).await.unwrap();
+        pair.start_agent().await.unwrap();
+    }
+    read_lines(&mut frames, &mut text, 60).await;
+    let number = |line: &str| line.strip_prefix("line ").and_then(|number| number.parse::<u64>().ok());
+    let numbers: Vec<Option<u64>> =
+        text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(|line| number(line.trim_end())).collect();
+    assert!(numbers.windows(2).all(|pair| pair[0].is_some() && pair[1] == pair[0].map(|number| number + 1)), "{text}");
+    drop(frames);
+    pair.stop_agent(Stop::Killed).await.unwrap();
     again(pair).await;
 }
 

@@ -1,14 +1,15 @@
 //! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
 //!
 //! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
-//! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched, sandboxes or
-//! workflows.
+//! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched, sandboxes, workflows or
+//! pipeline.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
 mod discovery;
 mod live;
 mod managed;
+mod pipeline;
 mod pods;
 mod sandboxes;
 mod workflows;
@@ -104,9 +105,11 @@ async fn start_node(home: &PeerHome, programs: &Programs) -> Result<Node> {
     let path = home.program("argocd");
     let controller = Image::Program { name: argo::CONTROLLER, tag: argo::CONTROLLER_IMAGE, path };
     let mut images = vec![Image::Archive(&programs.image), controller];
-    if is_wanted("workflows") {
+    if is_wanted("workflows") || is_wanted("pipeline") {
         images.extend(argo_images(home));
     }
+    let agents = pipeline::image().ok().filter(|_| is_wanted("pipeline"));
+    images.extend(agents.as_deref().map(Image::Archive));
     Node::start(home, &images).await
 }
 
@@ -151,7 +154,7 @@ async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<
     if is_wanted("sandboxes") {
         sandboxes::run(home, node).await?;
     }
-    if is_wanted("workflows") {
+    if is_wanted("workflows") || is_wanted("pipeline") {
         workflows::run(home, node, programs).await?;
     }
     Ok(())

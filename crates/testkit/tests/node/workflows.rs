@@ -1,5 +1,5 @@
 //! Workflows of Argo's own examples by a real Argo and by ours, on one node with real pods; then a workload whose steps Argo
-//! runs and whose gates ours opens.
+//! runs and whose gates ours opens; then the agents' pipeline.
 
 mod gates;
 mod shape;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use thane_testkit::deployed::{Programs, Workloads};
 use thane_testkit::peer::{Node, PeerHome};
 
-use crate::plain;
+use crate::{is_wanted, pipeline, plain};
 
 /// Files of the folder `examples` of Argo's module; what they need is a shell and busybox's commands.
 const EXAMPLES: [&str; 21] = [
@@ -48,8 +48,17 @@ pub(crate) async fn run(home: &PeerHome, node: &Node, programs: &Programs) -> Re
     let site = Workloads::deploy(home, node, &programs.program).await?;
     eprintln!("ok {:5.1} s our operator in pods, and a real Argo", started.elapsed().as_secs_f32());
     let outcome = async {
-        plain("examples end alike", alike(&site)).await?;
-        gates::run(&site).await
+        if is_wanted("workflows") {
+            plain("examples end alike", alike(&site)).await?;
+            gates::run(&site).await?;
+        }
+        if is_wanted("pipeline") {
+            match pipeline::image() {
+                Ok(_) => plain("the agents' pipeline", pipeline::run(node, programs, &site)).await?,
+                Err(absence) => absence.tell(),
+            }
+        }
+        anyhow::Ok(())
     };
     match outcome.await {
         Ok(()) => plain("nothing stays", site.remove()).await,

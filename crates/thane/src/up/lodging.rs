@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use thane_api::wire::sandbox::step_failure::Kind;
 use thane_sandbox::claims::PoolAt;
-use thane_sandbox::direct::{Direct, Guest, Wanted as Sandboxed};
-use thane_workload::steps::names::WORKFLOW;
+use thane_sandbox::direct::{Direct, Finished, Guest, Wanted as Sandboxed};
+use thane_workload::steps::Identity;
+use thane_workload::steps::names::{MAIN, WORKFLOW, log_name};
 use thane_workload::steps::runner::{Command, Ended, Found, Room, Staged, StepRunner, Wanted};
 
 /// How long a step waits for a sandbox before it says why it has none.
@@ -21,6 +23,8 @@ const WAIT: Duration = Duration::from_secs(20);
 const BOUND_MAX: Duration = Duration::from_secs(30);
 /// The one command of a step.
 const OPERATION: &str = "main";
+/// Who keeps what steps said.
+const KEEPER: &str = "thane-workflows";
 /// What a command that did not end by itself is told to have ended with.
 const KILLED: i32 = 137;
 
@@ -58,17 +62,12 @@ impl StepRunner for Lodging {
                 pool: PoolAt { namespace: workflow.namespace.clone(), name: wanted.pool.clone() },
                 name: name(wanted),
                 labels: vec![(WORKFLOW.to_owned(), workflow.name.clone())],
-                owner: OwnerReference {
-                    api_version: "argoproj.io/v1alpha1".to_owned(),
-                    kind: "Workflow".to_owned(),
-                    name: workflow.name.clone(),
-                    uid: workflow.uid.clone(),
-                    ..OwnerReference::default()
-                },
+                owner: owner(workflow),
                 wait: WAIT,
             };
-            let guest = self.direct.enter(&asked).await.map_err(words)?;
-            Ok(Box::new(Lodged { direct: Arc::clone(&self.direct), guest }) as Box<dyn Room>)
+            let guest = Box::pin(self.direct.enter(&asked)).await.map_err(words)?;
+            let (direct, client, wanted) = (Arc::clone(&self.direct), self.client.clone(), wanted.clone());
+            Ok(Box::new(Lodged { direct, client, guest, wanted }) as Box<dyn Room>)
         })
     }
 
@@ -91,7 +90,19 @@ impl StepRunner for Lodging {
 
 struct Lodged {
     direct: Arc<Direct>,
+    client: Client,
     guest: Guest,
+    wanted: Wanted,
+}
+
+fn owner(workflow: &Identity) -> OwnerReference {
+    OwnerReference {
+        api_version: "argoproj.io/v1alpha1".to_owned(),
+        kind: "Workflow".to_owned(),
+        name: workflow.name.clone(),
+        uid: workflow.uid.clone(),
+        ..OwnerReference::default()
+    }
 }
 
 impl Room for Lodged {
@@ -104,11 +115,11 @@ impl Room for Lodged {
         let mut request = self.guest.request(OPERATION, command.words.clone(), command.env.iter().cloned().collect());
         request.working_dir = command.directory.clone().unwrap_or_default();
         Box::pin(async move {
-            let (record, stdout) = self.direct.run(&self.guest, request).await.map_err(words)?;
+            let Finished { record, stdout, log } = self.direct.run(&self.guest, request).await.map_err(words)?;
             let failure = record.failure.unwrap_or_default();
             match failure.kind() {
-                Kind::Unspecified => Ok(Ended { code: record.exit_code, stdout }),
-                Kind::Oom => Ok(Ended { code: KILLED, stdout }),
+                Kind::Unspecified => Ok(Ended { code: record.exit_code, stdout, log }),
+                Kind::Oom => Ok(Ended { code: KILLED, stdout, log }),
                 Kind::User | Kind::Timeout | Kind::Infra => Err(failure.message),
             }
         })
@@ -124,6 +135,27 @@ impl Room for Lodged {
                 None => Ok(Found::Absent),
                 Some(false) => Ok(Found::File),
                 Some(true) => Ok(Found::Directory(self.guest.list(path).await.map_err(words)?)),
+            }
+        })
+    }
+
+    fn keep<'a>(&'a self, log: &'a [u8]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (workflow, name) = (&self.wanted.workflow, log_name(&self.wanted.node_id));
+            let map = ConfigMap {
+                metadata: ObjectMeta {
+                    name: Some(name.clone()),
+                    labels: Some([(WORKFLOW.to_owned(), workflow.name.clone())].into()),
+                    owner_references: Some(vec![owner(workflow)]),
+                    ..ObjectMeta::default()
+                },
+                data: Some([(MAIN.to_owned(), String::from_utf8_lossy(log).into_owned())].into()),
+                ..ConfigMap::default()
+            };
+            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &workflow.namespace);
+            let kept = api.patch(&name, &PatchParams::apply(KEEPER).force(), &Patch::Apply(&map)).await;
+            if let Err(error) = kept {
+                tracing::warn!(%error, step = self.wanted.node_id, "what a step said was not kept");
             }
         })
     }

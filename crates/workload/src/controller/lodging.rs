@@ -251,10 +251,17 @@ impl Stay {
             // Its sandbox may have been lost to this process only.
             return None;
         }
+        let mut log = Vec::new();
         if let Some(ran) = ran {
             self.record(&ran).await;
+            log = ran.log;
         }
-        self.shared.tasks.spawn("release", room.release());
+        self.shared.tasks.spawn("release", async move {
+            if !log.is_empty() {
+                room.keep(&log).await;
+            }
+            room.release().await;
+        });
         None
     }
 

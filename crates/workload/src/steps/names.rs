@@ -52,6 +52,11 @@ pub const EXECUTOR: &str = "thane-executor";
 /// Longest prefix of a pod's name, leaving room for a dash and the hash.
 const PREFIX_MAX: usize = 242;
 
+/// The `ConfigMap` with what a step in a sandbox said, under the name of its container.
+pub fn log_name(node_id: &str) -> String {
+    format!("{node_id}-log")
+}
+
 /// FNV-1a of 32 bits.
 fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))

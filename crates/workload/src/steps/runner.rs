@@ -27,6 +27,8 @@ pub trait Room: Send + Sync {
     fn read<'a>(&'a self, path: &'a str, max: u64) -> BoxFuture<'a, Result<Option<Vec<u8>>, String>>;
     /// What is at a path.
     fn find<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Found, String>>;
+    /// Keeps what the step said, for people who ask when the sandbox is gone.
+    fn keep<'a>(&'a self, log: &'a [u8]) -> BoxFuture<'a, ()>;
     /// Gives it back; nobody else gets it.
     fn release(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
@@ -94,6 +96,8 @@ pub struct Ended {
     pub code: i32,
     /// At least the last 256 kB of its standard output.
     pub stdout: Vec<u8>,
+    /// The end of all that it said.
+    pub log: Vec<u8>,
 }
 
 /// What a step in a sandbox has come to: the fields of a task result.
@@ -105,6 +109,8 @@ pub struct Ran {
     pub message: String,
     /// Argo's Outputs.
     pub outputs: Value,
+    /// The end of what it said.
+    pub log: Vec<u8>,
 }
 
 /// A step that is to be run in a sandbox.
@@ -121,12 +127,12 @@ pub struct Asked<'a> {
 impl Ran {
     /// Something around the command went wrong.
     pub fn error(message: String) -> Self {
-        Self { phase: Phase::Error, message, outputs: Value::Null }
+        Self { phase: Phase::Error, message, outputs: Value::Null, log: Vec::new() }
     }
 
     /// It did not end in time, or was not wanted any more.
     pub fn failed(message: &str) -> Self {
-        Self { phase: Phase::Failed, message: message.to_owned(), outputs: Value::Null }
+        Self { phase: Phase::Failed, message: message.to_owned(), outputs: Value::Null, log: Vec::new() }
     }
 }
 
@@ -171,7 +177,7 @@ async fn in_room(room: &dyn Room, asked: &Asked<'_>) -> Result<Ran, String> {
             Err(_) => {}
         }
     }
-    Ok(Ran { phase, message, outputs: Value::Object(outputs) })
+    Ok(Ran { phase, message, outputs: Value::Object(outputs), log: ended.log })
 }
 
 fn command(body: &Value, is_script: bool) -> Command {

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use futures::{AsyncBufReadExt, TryStreamExt};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::LogParams;
 use thane_workload::status::{NodeStatus, NodeType};
-use thane_workload::steps::names::{MAIN, pod_name};
+use thane_workload::steps::names::{MAIN, log_name, pod_name};
 
 use super::{fetch, status};
 use crate::failure::Failure;
@@ -45,6 +45,7 @@ impl Logs {
         let mut steps: Vec<&NodeStatus> = status.nodes.iter().filter(wanted).collect();
         steps.sort_by_key(|node| (node.started_at, node.name.clone()));
         let pods: Api<Pod> = Api::namespaced(session.client.clone(), &session.namespace);
+        let kept: Api<ConfigMap> = Api::namespaced(session.client.clone(), &session.namespace);
         for node in steps {
             let pod = pod_name(&self.name, node.template(), &node.name);
             let wanted = LogParams {
@@ -58,14 +59,25 @@ impl Logs {
                     while let Some(line) =
                         lines.try_next().await.map_err(|error| Failure::from(kube::Error::Service(error.into())))?
                     {
-                        let prefix = if self.no_prefix { String::new() } else { format!("{}: ", node.display_name) };
-                        print(&format!("{prefix}{line}\n"))?;
+                        self.show(node, &line)?;
                     }
                 }
-                Err(kube::Error::Api(refused)) => tell(&format!("{}: {}", node.display_name, refused.message)),
+                // A step in a warm sandbox has no pod.
+                Err(kube::Error::Api(refused)) => match kept.get_opt(&log_name(&node.id)).await? {
+                    Some(map) => {
+                        let said = map.data.unwrap_or_default().remove(&self.container).unwrap_or_default();
+                        said.lines().try_for_each(|line| self.show(node, line))?;
+                    }
+                    None => tell(&format!("{}: {}", node.display_name, refused.message)),
+                },
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(())
+    }
+
+    fn show(&self, node: &NodeStatus, line: &str) -> Result<(), Failure> {
+        let prefix = if self.no_prefix { String::new() } else { format!("{}: ", node.display_name) };
+        print(&format!("{prefix}{line}\n"))
     }
 }

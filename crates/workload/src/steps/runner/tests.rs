@@ -51,8 +51,12 @@ impl Room for Folder {
             let mut ran = std::process::Command::new(&words[0]);
             ran.args(&words[1..]).current_dir(&self.root).envs(command.env.iter().cloned());
             let output = ran.output().map_err(|error| error.to_string())?;
-            Ok(Ended { code: output.status.code().unwrap_or(137), stdout: output.stdout })
+            Ok(Ended { code: output.status.code().unwrap_or(137), stdout: output.stdout, log: output.stderr })
         })
+    }
+
+    fn keep<'a>(&'a self, _log: &'a [u8]) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, ()> {

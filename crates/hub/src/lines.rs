@@ -27,7 +27,7 @@ enum Rest {
 
 /// Passes on each line once.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     keeps_times: bool,
     /// The beginning of a line whose time is not known yet.
     head: Vec<u8>,
@@ -47,7 +47,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Lines with or without their times.
-    pub(super) fn new(keeps_times: bool) -> Self {
+    pub(crate) fn new(keeps_times: bool) -> Self {
         Self {
             keeps_times,
             head: Vec::new(),
@@ -61,8 +61,14 @@ impl Lines {
         }
     }
 
+    /// The time from which a stream that begins again has to come: of the last line, whole or torn.
+    pub(crate) fn reached(&self) -> Option<Timestamp> {
+        let whole = self.last.or(self.behind).map(|point| point.time);
+        whole.or(self.time).or_else(|| self.torn.and_then(|(time, _)| time))
+    }
+
     /// The stream begins again, at some line from before or after the last one.
-    pub(super) fn again(&mut self) {
+    pub(crate) fn again(&mut self) {
         // What was skipped of a line that is torn again was passed on, too.
         if let Rest::Passed { already } = self.rest
             && self.passed + already > 0
@@ -75,7 +81,7 @@ impl Lines {
     }
 
     /// What of this piece is new.
-    pub(super) fn take(&mut self, piece: &[u8]) -> Bytes {
+    pub(crate) fn take(&mut self, piece: &[u8]) -> Bytes {
         let mut new = BytesMut::with_capacity(piece.len());
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             self.take_part(part, &mut new);
@@ -87,7 +93,7 @@ impl Lines {
     }
 
     /// What is left when no more comes: a beginning too short to have a time.
-    pub(super) fn rest(&mut self) -> Bytes {
+    pub(crate) fn rest(&mut self) -> Bytes {
         let mut new = BytesMut::new();
         if self.rest == Rest::Unknown && !self.head.is_empty() {
             self.decide(None);
