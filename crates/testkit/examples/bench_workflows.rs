@@ -152,7 +152,10 @@ async fn steps(bed: &Bed) -> Result<()> {
         println!("diamond of four no-op steps, {name}: median {:.0} ms, best {:.0} ms", millis(ROUNDS / 2), millis(0));
         bed.filled(24).await?;
         let took = bed.took(&format!("chain-{name}"), pool, &chain()).await?;
-        println!("a chain of {CHAIN} no-op steps, {name}: {:.1} ms each", took.as_secs_f64() * 1000.0 / f64::from(CHAIN));
+        println!(
+            "a chain of {CHAIN} no-op steps, {name}: {:.1} ms each",
+            took.as_secs_f64() * 1000.0 / f64::from(CHAIN)
+        );
     }
     println!("after steps: {} MB", bed.memory());
     bed.clear().await
