@@ -92,8 +92,9 @@ fn example(name: &str) -> String {
 
 /// The node of a step.
 fn node<'a>(workflow: &'a Value, step: &str) -> &'a Value {
-    let mut nodes = workflow["status"]["nodes"].as_object().unwrap().values();
-    nodes.find(|node| node["displayName"] == step).unwrap()
+    let status = &workflow["status"];
+    let mut nodes = status["nodes"].as_object().into_iter().flatten().map(|(_, node)| node);
+    nodes.find(|node| node["displayName"] == step).unwrap_or_else(|| panic!("no {step}: {status:#}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -215,9 +215,7 @@ impl Runner {
             if let Place::Directory { path, .. } = place {
                 let parent = path.parent().unwrap_or(path);
                 files::private_directory(parent).map_err(|error| failed(&error))?;
-                if !path.exists() {
-                    files::mapped_directory(path, 0o777).map_err(|error| failed(&error))?;
-                }
+                files::lasting_directory(path, 0o777, PodExt::uid(&*self.pod)).map_err(|error| failed(&error))?;
             }
         }
         self.write_volumes().await
