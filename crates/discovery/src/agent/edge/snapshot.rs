@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use thane_api::wire::discovery::SaveRequest;
 
-use super::refusal;
+use super::{SEEN_TIMEOUT, refusal};
 use crate::agent::Agent;
 use crate::agent::connection::Lost;
 use crate::backend::Caller;
@@ -41,6 +41,9 @@ impl Agent {
         let sending = tokio::time::timeout(TIMEOUT, client.restore(tokio_stream::iter(parts)));
         let sent = sending.await.map_err(|_| Refusal::NoHub)?;
         let reply = sent.map_err(|status| refusal(&Lost::Refused(status)))?;
-        Ok(convert::index(reply.into_inner().current_index))
+        let index = convert::index(reply.into_inner().current_index);
+        // As after any write, what is asked here next is as it was restored.
+        self.core.followed.reached(index, SEEN_TIMEOUT).await;
+        Ok(index)
     }
 }
