@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::runtime::wait::{await_condition, conditions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -55,8 +58,10 @@ impl Workloads {
         let thane = Tool { program: program.to_owned(), always: Vec::new() };
         let definitions = home.definitions("argo-workflows").display().to_string();
         kubectl.run(&["apply", "--server-side", "-f", &definitions]).await?;
-        let known = ["--for=condition=Established", "--timeout=60s", "crd/workflows.argoproj.io"];
-        kubectl.run(&[["wait"].as_slice(), &known].concat()).await?;
+        let kinds: Api<CustomResourceDefinition> = Api::all(node.api().client().await?);
+        // `kubectl wait` gives up on one that has no status yet.
+        let known = await_condition(kinds, "workflows.argoproj.io", conditions::is_crd_established());
+        tokio::time::timeout(PATIENCE, known).await.context("Argo's definitions are not established")??;
         kubectl.apply_text(&settings().to_string()).await?;
         kubectl.apply(&deploy("workflow", &["00-namespace", "20-rights", "30-steps"])).await?;
         let own = ["00-namespaces", "20-rights", "30-operator-rights", "60-operator", "70-approvals"];
@@ -72,6 +77,18 @@ impl Workloads {
             Ok(_) => Ok(made),
             Err(error) => Err(error.context(made.last_words().await)),
         }
+    }
+
+    /// Leaves it to the templates where their services are.
+    pub async fn without_services(&self) -> Result<()> {
+        let deployment = "deployment/thane-operator";
+        let named =
+            ["BUCKET", "BROWSERLESS_URL", "LITELLM_URL", "POSTGRES_DSN"].map(|name| format!("THANE_WORKLOAD_{name}-"));
+        let mut set = vec!["set", "env", "--namespace", OPERATOR, deployment];
+        set.extend(named.iter().map(String::as_str));
+        self.kubectl.run(&set).await?;
+        self.kubectl.run(&["rollout", "status", "--namespace", OPERATOR, deployment, ROLLOUT]).await?;
+        Ok(())
     }
 
     /// How others reach the cluster.

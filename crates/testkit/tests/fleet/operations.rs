@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use thane_testkit::fleet::object::{REFRESH, annotation, application, phase, source_uid, text, uid};
-use thane_testkit::fleet::{Mode, Pair, Stop};
+use thane_testkit::fleet::{Mode, Pair, Program, Stop};
 
 use crate::suite::{Scenario, scenario};
 
@@ -77,10 +77,26 @@ async fn operate(pair: &Pair, name: &str, revision: &str) -> Result<()> {
 
 /// The operation that the hub was asked for runs on the spoke.
 async fn carried_out(pair: &Pair, name: &str, revision: &str) -> Result<()> {
-    pair.spoke.applications().until(name, "asked to sync", |app| asked_for(app, revision)).await?;
+    let (hub, spoke) = (pair.hub.applications(), pair.spoke.applications());
+    spoke.until(name, "asked to sync", |app| asked_for(app, revision)).await?;
     for phase in ["Running", "Succeeded"] {
-        pair.spoke.applications().patch(name, &state(phase, revision)).await?;
-        pair.hub.applications().until(name, phase, in_phase(phase, revision)).await?;
+        spoke.patch(name, &state(phase, revision)).await?;
+        let told = hub.until(name, phase, in_phase(phase, revision));
+        if pair.options.agent == Program::Thane {
+            told.await?;
+            continue;
+        }
+        // Its agent cannot tell an operation it is told again, after a resync, from a new one; Argo CD then runs it again.
+        let again = async {
+            loop {
+                spoke.until(name, "asked to sync again", |app| asked_for(app, revision)).await?;
+                spoke.patch(name, &state(phase, revision)).await?;
+            }
+        };
+        tokio::select! {
+            told = told => drop(told?),
+            failed = again => return failed,
+        }
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub(crate) fn image() -> Result<PathBuf, Absence> {
 }
 
 pub(crate) async fn run(node: &Node, programs: &Programs, site: &Workloads) -> Result<()> {
+    site.without_services().await?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agents/pipeline");
     let mut command = Command::new(script);
     command
