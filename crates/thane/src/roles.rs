@@ -34,7 +34,8 @@ use crate::settings::Settings;
 pub(crate) fn begin(settings: &Loaded<Settings>, idle: &[&str]) -> Result<LogLevels, Failure> {
     let levels = telemetry::init(&settings.value.log)?;
     // Those of a flag are no settings.
-    for variable in settings.unknown_variables.iter().filter(|name| !name.starts_with("THANE_OPERATOR_")) {
+    let is_flag = |name: &str| ["THANE_OPERATOR_", "THANE_WORKLOAD_"].iter().any(|flags| name.starts_with(flags));
+    for variable in settings.unknown_variables.iter().filter(|name| !is_flag(name)) {
         tracing::warn!(variable, "an environment variable sets nothing");
     }
     if !idle.is_empty() {
