@@ -142,7 +142,10 @@ def test_the_pipeline_with_every_agent_killed_once(pipeline: Pipeline, here: Pla
     assert len(models.requests) == 11
     assert "> These pages describe harbours" in bucket.read(f"{job}/report.md").decode()
     for agent, attempts in pipeline.steps("scraper", "screenshot", "dom", "synthesis").items():
-        assert len(attempts) == 2 and attempts[0] in ("Failed", "Error") and attempts[1] == "Succeeded", (agent, attempts)
+        # Argo may make a pod that was taken away again, in the same attempt
+        least = 1 if here.runtime == "argo" and agent in ("scraper", "dom") else 2
+        assert attempts[-1] == "Succeeded" and least <= len(attempts) <= 2, (agent, attempts)
+        assert set(attempts[:-1]) <= {"Failed", "Error"}, (agent, attempts)
     told = set(done["workflowArtifacts"].values())
     wanted = ("raw_html.json", "dom_structures.json", "report.md", "screenshots/000-127.0.0.1.png".replace("127.0.0.1", here.host))
     assert {f"s3://{bucket.name}/{job}/{name}" for name in wanted} <= told, told
