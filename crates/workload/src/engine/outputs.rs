@@ -227,7 +227,7 @@ impl Values {
         if let Some(expression) = inner.strip_prefix('=') {
             return evaluated(expression, &self.whole());
         }
-        self.get(inner).cloned().ok_or_else(|| format!("Unable to resolve: {{{{{inner}}}}}"))
+        self.get(inner).cloned().ok_or_else(|| format!("Unable to resolve: {inner:?}"))
     }
 }
 

@@ -81,8 +81,8 @@ pub(crate) fn relocated(artifact: &Value, archive: &Value, file: Option<&str>) -
         return Ok(whole);
     }
     let Some(base) = kind(archive) else {
-        return Err("You need to configure artifact storage. More information on how to do this can be found in the \
-                    docs: https://argo-workflows.readthedocs.io/en/latest/configure-artifact-repository/"
+        return Err("artifact storage is not configured; see the docs for setup instructions: \
+                    https://argo-workflows.readthedocs.io/en/latest/configure-artifact-repository/"
             .to_owned());
     };
     let own = key(artifact).map(str::to_owned);

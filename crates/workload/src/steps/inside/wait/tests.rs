@@ -133,7 +133,7 @@ async fn what_is_missing_or_has_no_place_is_said() {
     let template = json!({"container": {"volumeMounts": [{"name": "w", "mountPath": "/data"}]},
         "outputs": {"artifacts": [{"name": "a", "path": "/data/a"}]}});
     let (_, failures) = step.outputs(&template).await;
-    assert!(failures[0].contains("You need to configure artifact storage"), "{failures:?}");
+    assert!(failures[0].contains("artifact storage is not configured"), "{failures:?}");
 }
 
 #[tokio::test]
