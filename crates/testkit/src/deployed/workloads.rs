@@ -127,11 +127,14 @@ impl Workloads {
     pub async fn until(&self, arguments: &[&str], holds: impl Fn(&Value) -> bool) -> Result<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let object = self.read(arguments).await?;
-            if holds(&object) {
-                return Ok(object);
+            match self.read(arguments).await {
+                Ok(object) if holds(&object) => return Ok(object),
+                Ok(object) => {
+                    ensure!(Instant::now() < deadline, "{}: {:#}", arguments.join(" "), object["status"]);
+                }
+                // It may not have been made yet.
+                Err(error) => ensure!(Instant::now() < deadline, "{error:#}"),
             }
-            ensure!(Instant::now() < deadline, "{}: {:#}", arguments.join(" "), object["status"]);
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     }

@@ -1,8 +1,8 @@
 //! The whole thing with real programs: Argo CD on a Kubernetes with a node, our hub on another API, our agent between them.
 //!
 //! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
-//! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched, sandboxes, workflows or
-//! pipeline; `gates` runs only when it is named.
+//! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched, sandboxes, workflows,
+//! gates or pipeline.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
@@ -105,7 +105,7 @@ async fn start_node(home: &PeerHome, programs: &Programs) -> Result<Node> {
     let path = home.program("argocd");
     let controller = Image::Program { name: argo::CONTROLLER, tag: argo::CONTROLLER_IMAGE, path };
     let mut images = vec![Image::Archive(&programs.image), controller];
-    if is_wanted("workflows") || is_wanted("pipeline") || is_named("gates") {
+    if is_wanted("workflows") || is_wanted("pipeline") || is_wanted("gates") {
         images.extend(argo_images(home));
     }
     let agents = pipeline::image().ok().filter(|_| is_wanted("pipeline"));
@@ -124,11 +124,6 @@ fn programs(home: &PeerHome) -> Result<Programs, Absence> {
 /// Whether a case is asked for; all are, unless `NODE_CASE` names one.
 fn is_wanted(case: &str) -> bool {
     std::env::var("NODE_CASE").map_or(true, |only| only == case)
-}
-
-/// Whether a case is asked for by its name.
-fn is_named(case: &str) -> bool {
-    std::env::var("NODE_CASE").is_ok_and(|only| only == case)
 }
 
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
@@ -159,7 +154,7 @@ async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<
     if is_wanted("sandboxes") {
         sandboxes::run(home, node).await?;
     }
-    if is_wanted("workflows") || is_wanted("pipeline") || is_named("gates") {
+    if is_wanted("workflows") || is_wanted("pipeline") || is_wanted("gates") {
         workflows::run(home, node, programs).await?;
     }
     Ok(())

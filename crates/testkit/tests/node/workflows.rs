@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use thane_testkit::deployed::{Programs, Workloads};
 use thane_testkit::peer::{Node, PeerHome};
 
-use crate::{is_named, is_wanted, pipeline, plain};
+use crate::{is_wanted, pipeline, plain};
 
 /// Files of the folder `examples` of Argo's module; what they need is a shell and busybox's commands.
 const EXAMPLES: [&str; 20] = [
@@ -50,7 +50,7 @@ pub(crate) async fn run(home: &PeerHome, node: &Node, programs: &Programs) -> Re
         if is_wanted("workflows") {
             plain("examples end alike", alike(&site)).await?;
         }
-        if is_named("gates") {
+        if is_wanted("gates") {
             gates::run(&site).await?;
         }
         if is_wanted("pipeline") {
