@@ -45,7 +45,7 @@ impl Scale {
     pub(crate) fn of(quick: bool) -> Self {
         let full = Self {
             events: 2_000,
-            log_lines: 200_000,
+            log_lines: 120_000,
             alone: 1_000,
             clients: 64,
             together: 20_000,
@@ -55,7 +55,7 @@ impl Scale {
         if !quick {
             return full;
         }
-        Self { events: 400, log_lines: 40_000, alone: 200, together: 4_000, lists: 3, ..full }
+        Self { events: 400, log_lines: 24_000, alone: 200, together: 4_000, lists: 3, ..full }
     }
 
     /// Go's hub looks for answers ten times a second, and its agent takes one request after the other.
