@@ -199,7 +199,11 @@ mod tests {
         assert_eq!(made, json!({"name": "a", "s3": {"endpoint": "e", "bucket": "b", "key": "w/p/a.tgz"}}));
         let made = relocated(&json!({"s3": {"key": "own"}}), &archive, Some("a.tgz")).unwrap();
         assert_eq!(made, s3(json!({"key": "own"})));
-        assert!(relocated(&json!({"name": "a"}), &Value::Null, Some("f")).unwrap_err().contains("artifact storage is not configured"));
+        assert!(
+            relocated(&json!({"name": "a"}), &Value::Null, Some("f"))
+                .unwrap_err()
+                .contains("artifact storage is not configured")
+        );
     }
 
     #[test]
