@@ -79,7 +79,7 @@ bench: build ## side by side with kube-apiserver and etcd; run `make peers` firs
 	$(MEASURE) bench -- target/release/thane $(BENCH)
 
 .PHONY: bench-fleet
-bench-fleet: build ## a hub and an agent, Go's unless BENCH='--hub thane --agent thane'; run `make peers` first
+bench-fleet: build ## a hub and an agent, Go's and ours beside each other, or one pair: BENCH='--hub thane'; run `make peers` first
 	$(MEASURE) bench_fleet -- $(BENCH)
 
 .PHONY: bench-crowd
@@ -101,6 +101,10 @@ bench-sandboxes: build ## sandboxes beside runc, bwrap and a plain process, as r
 .PHONY: bench-workflows
 bench-workflows: build ## workflows: starts, steps in pods and in warm sandboxes, many at once, as root
 	$(MEASURE) bench_workflows -- $(BENCH)
+
+.PHONY: bench-node
+bench-node: ## workflows on a real node with pods, by a real Argo and by ours, as root; run `make peers` first
+	NODE_CASE=speed $(MAKE) test-node
 
 # The tools must read what this compiler writes: its own component, or a Debian package of the same major version.
 LLVM = $(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

@@ -2,7 +2,7 @@
 //!
 //! Hub and agent are pods, from the image of `make image` and the manifests of `deploy/`. `make test-node` runs this;
 //! `NODE_CASE=discovery` runs one part of it: discovery, live, managed, autonomous, switched, sandboxes, workflows,
-//! gates or pipeline.
+//! gates or pipeline; and only by name, since it shows figures and proves nothing, speed.
 #![expect(clippy::print_stderr, reason = "whoever waits for minutes wants to see how far it is")]
 
 mod autonomous;
@@ -105,7 +105,7 @@ async fn start_node(home: &PeerHome, programs: &Programs) -> Result<Node> {
     let path = home.program("argocd");
     let controller = Image::Program { name: argo::CONTROLLER, tag: argo::CONTROLLER_IMAGE, path };
     let mut images = vec![Image::Archive(&programs.image), controller];
-    if is_wanted("workflows") || is_wanted("pipeline") || is_wanted("gates") {
+    if has_workflows() {
         images.extend(argo_images(home));
     }
     let agents = pipeline::image().ok().filter(|_| is_wanted("pipeline"));
@@ -124,6 +124,11 @@ fn programs(home: &PeerHome) -> Result<Programs, Absence> {
 /// Whether a case is asked for; all are, unless `NODE_CASE` names one.
 fn is_wanted(case: &str) -> bool {
     std::env::var("NODE_CASE").map_or(true, |only| only == case)
+}
+
+/// Whether a case is asked for that runs Workflows.
+fn has_workflows() -> bool {
+    is_wanted("workflows") || is_wanted("pipeline") || is_wanted("gates") || is_wanted("speed")
 }
 
 async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<()> {
@@ -154,7 +159,7 @@ async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<
     if is_wanted("sandboxes") {
         sandboxes::run(home, node).await?;
     }
-    if is_wanted("workflows") || is_wanted("pipeline") || is_wanted("gates") {
+    if has_workflows() {
         workflows::run(home, node, programs).await?;
     }
     Ok(())
