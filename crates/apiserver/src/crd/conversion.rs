@@ -40,6 +40,12 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, path: &Path) -> Vec<Fi
         !before.is_empty() && !before.iter().any(|version| ACCEPTED.contains(version))
     });
     errors.extend(review_versions(&versions, !lenient, &path.child("conversionReviewVersions")));
+    // Nobody is asked to convert here, so that what needs it would be shown as it is stored. One that is there may go on.
+    let was = old.and_then(|old| old.pointer("/spec/conversion/strategy"));
+    let several = spec.get("versions").and_then(Value::as_array).is_some_and(|versions| versions.len() > 1);
+    if errors.is_empty() && several && was.and_then(Value::as_str) != Some("Webhook") {
+        errors.push(FieldError::not_supported(&path.child("strategy"), "Webhook", &["None"]));
+    }
     errors
 }
 
