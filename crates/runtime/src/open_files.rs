@@ -12,7 +12,7 @@ static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
 /// The soft limit of 1024 that most machines begin with is for programs that use `select`.
 pub fn lift() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
-    let mut lifted = limit.clone();
+    let mut lifted = limit;
     lifted.current = limit.maximum;
     match setrlimit(Resource::Nofile, lifted) {
         Ok(()) => {

@@ -114,8 +114,9 @@ fn tokens_of_older_keys_hold_and_those_of_others_do_not() {
     assert!(after.read(&token, &[], now()).unwrap().is_some());
     assert_eq!(issuer(&new, &[]).read(&token, &[], now()), Err(TokenError::NoKey));
     assert_eq!(after.jwks()["keys"].as_array().unwrap().len(), 2);
-    let (head, signature) = token.rsplit_once('.').unwrap();
-    let forged = format!("{head}.{}", signature.chars().rev().collect::<String>());
+    let other = before.sign(&Claims { jti: "other".to_owned(), ..claims() }).unwrap();
+    let (head, signature) = (token.rsplit_once('.').unwrap().0, other.rsplit_once('.').unwrap().1);
+    let forged = format!("{head}.{signature}");
     assert_eq!(before.read(&forged, &[], now()), Err(TokenError::Signature));
     assert_eq!(before.read("no.such.token", &[], now()), Ok(None));
     assert!(TokenIssuer::new(ISSUER, &[], "no key", &[]).is_err());

@@ -27,11 +27,11 @@ fn action(text: &str) -> Action {
     }
 }
 
-fn role(kind: &str, namespace: &str, name: &str, rules: Value) -> Value {
+fn role(kind: &str, namespace: &str, name: &str, rules: &Value) -> Value {
     json!({"kind": kind, "metadata": {"name": name, "namespace": namespace}, "rules": rules})
 }
 
-fn binding(namespace: &str, role: (&str, &str), subject: Value) -> Value {
+fn binding(namespace: &str, role: (&str, &str), subject: &Value) -> Value {
     let kind = if namespace.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
     json!({
         "kind": kind, "metadata": {"name": format!("{}-of-{}", role.1, subject["name"].as_str().unwrap()), "namespace": namespace},
@@ -44,14 +44,14 @@ fn ann() -> Value {
 }
 
 /// Whether ann, with one cluster role of one rule, may do something.
-fn allows(rule: Value, text: &str) -> bool {
-    let book = [role("ClusterRole", "", "r", json!([rule])), binding("", ("ClusterRole", "r"), ann())];
+fn allows(rule: &Value, text: &str) -> bool {
+    let book = [role("ClusterRole", "", "r", &json!([rule])), binding("", ("ClusterRole", "r"), &ann())];
     RuleBook::new(&book).decide(&user("ann", &[]), &action(text)).allowed
 }
 
 #[test]
 fn a_rule_allows_what_it_names_and_nothing_else() {
-    let reader = || json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]});
+    let reader = json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]});
     for (text, expected) in [
         ("get -/pods ns/a", true),
         ("list -/pods ns/-", true),
@@ -63,24 +63,24 @@ fn a_rule_allows_what_it_names_and_nothing_else() {
         ("get -/secrets ns/a", false),
         ("get /healthz", false),
     ] {
-        assert_eq!(allows(reader(), text), expected, "{text}");
+        assert_eq!(allows(&reader, text), expected, "{text}");
     }
-    let named = || json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["a"]});
+    let named = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["a"]});
     assert!(
-        allows(named(), "delete x/y ns/a") && !allows(named(), "delete x/y ns/b") && !allows(named(), "list x/y ns/-")
+        allows(&named, "delete x/y ns/a") && !allows(&named, "delete x/y ns/b") && !allows(&named, "list x/y ns/-")
     );
-    let scale = || json!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["*/scale"]});
-    assert!(allows(scale(), "get apps/deployments/scale ns/a") && !allows(scale(), "get apps/deployments ns/a"));
-    let every = || json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
-    assert!(allows(every(), "get -/pods/log ns/a") && !allows(every(), "get /healthz"));
-    let paths = || json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/openapi/*"]});
+    let scale = json!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["*/scale"]});
+    assert!(allows(&scale, "get apps/deployments/scale ns/a") && !allows(&scale, "get apps/deployments ns/a"));
+    let every = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
+    assert!(allows(&every, "get -/pods/log ns/a") && !allows(&every, "get /healthz"));
+    let paths = json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/openapi/*"]});
     for (text, expected) in
         [("get /healthz", true), ("get /openapi/v3", true), ("get /healthz/x", false), ("post /healthz", false)]
     {
-        assert_eq!(allows(paths(), text), expected, "{text}");
+        assert_eq!(allows(&paths, text), expected, "{text}");
     }
     assert!(
-        !allows(json!({"verbs": "get", "apiGroups": 1}), "get -/pods ns/a"),
+        !allows(&json!({"verbs": "get", "apiGroups": 1}), "get -/pods ns/a"),
         "what has the wrong type grants nothing"
     );
 }
@@ -90,11 +90,11 @@ fn a_binding_reaches_as_far_as_its_namespace() {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]);
     let robot = json!({"kind": "ServiceAccount", "name": "robot"});
     let objects = [
-        role("ClusterRole", "", "reads", rules.clone()),
-        role("Role", "there", "local", rules),
-        binding("here", ("ClusterRole", "reads"), ann()),
-        binding("there", ("Role", "local"), robot),
-        binding("here", ("Role", "gone"), ann()),
+        role("ClusterRole", "", "reads", &rules),
+        role("Role", "there", "local", &rules),
+        binding("here", ("ClusterRole", "reads"), &ann()),
+        binding("there", ("Role", "local"), &robot),
+        binding("here", ("Role", "gone"), &ann()),
     ];
     let book = RuleBook::new(&objects);
     let may = |who: &User, text: &str| book.decide(who, &action(text)).allowed;
@@ -112,7 +112,7 @@ fn a_binding_reaches_as_far_as_its_namespace() {
 #[test]
 fn what_is_taken_away_is_gone() {
     let rules = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]);
-    let (reads, bound) = (role("ClusterRole", "", "reads", rules), binding("", ("ClusterRole", "reads"), ann()));
+    let (reads, bound) = (role("ClusterRole", "", "reads", &rules), binding("", ("ClusterRole", "reads"), &ann()));
     let mut book = RuleBook::new([&reads, &bound]);
     let before = book.clone();
     let may = |book: &RuleBook| book.decide(&user("ann", &[]), &action("get -/pods ns/a")).allowed;
@@ -120,16 +120,16 @@ fn what_is_taken_away_is_gone() {
     assert!(may(&before) && !may(&book), "a snapshot stays as it was");
     book.apply(&bound);
     assert!(may(&book));
-    book.apply(&role("ClusterRole", "", "reads", json!([])));
+    book.apply(&role("ClusterRole", "", "reads", &json!([])));
     assert!(!may(&book));
 }
 
 #[test]
 fn nobody_grants_more_than_they_have() {
     let reads = json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}]);
-    let own = [role("ClusterRole", "", "reads", reads.clone()), binding("", ("ClusterRole", "reads"), ann())];
+    let own = [role("ClusterRole", "", "reads", &reads), binding("", ("ClusterRole", "reads"), &ann())];
     let with = |rule: Value| {
-        let more = [role("ClusterRole", "", "more", json!([rule])), binding("", ("ClusterRole", "more"), ann())];
+        let more = [role("ClusterRole", "", "more", &json!([rule])), binding("", ("ClusterRole", "more"), &ann())];
         RuleBook::new(own.iter().chain(&more))
     };
     let book = RuleBook::new(&own);
@@ -137,21 +137,21 @@ fn nobody_grants_more_than_they_have() {
         let write = RoleWrite { resource, request_name: "", object, old };
         escalation_errors(book, &user("ann", &[]), write).map_err(|failure| failure.code)
     };
-    assert_eq!(write(&book, "clusterroles", &role("ClusterRole", "", "mine", reads), None), Ok(()));
+    assert_eq!(write(&book, "clusterroles", &role("ClusterRole", "", "mine", &reads), None), Ok(()));
     let secrets = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]);
-    let greedy = role("ClusterRole", "", "greedy", secrets);
+    let greedy = role("ClusterRole", "", "greedy", &secrets);
     assert_eq!(write(&book, "clusterroles", &greedy, None), Err(403));
     assert_eq!(write(&book, "clusterroles", &greedy, Some(&greedy)), Ok(()), "nothing is granted that was not");
     let escalate = with(json!({"verbs": ["escalate"], "apiGroups": [RBAC_GROUP], "resources": ["clusterroles"]}));
     assert_eq!(write(&escalate, "clusterroles", &greedy, None), Ok(()));
-    let mut gathering = role("ClusterRole", "", "gathers", json!([]));
+    let mut gathering = role("ClusterRole", "", "gathers", &json!([]));
     gathering["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
     assert_eq!(write(&book, "clusterroles", &gathering, None), Err(403));
 
-    let everything = role("ClusterRole", "", "all", json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]));
+    let everything = role("ClusterRole", "", "all", &json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]));
     let book = RuleBook::new(own.iter().chain([&everything]));
     let bob = || json!({"kind": "User", "apiGroup": RBAC_GROUP, "name": "bob"});
-    let bind = |role: &str| binding("", ("ClusterRole", role), bob());
+    let bind = |role: &str| binding("", ("ClusterRole", role), &bob());
     assert_eq!(write(&book, "clusterrolebindings", &bind("reads"), None), Ok(()));
     assert_eq!(write(&book, "clusterrolebindings", &bind("all"), None), Err(403));
     assert_eq!(write(&book, "clusterrolebindings", &bind("absent"), None), Err(404));

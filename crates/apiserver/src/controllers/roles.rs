@@ -120,10 +120,10 @@ mod tests {
         server.rules.current().decide(&ann, &list).allowed
     }
 
-    async fn create(server: &Inner, plural: &str, object: Value) {
+    async fn create(server: &Inner, plural: &str, object: &Value) {
         let kind = server.catalog.builtin(RBAC, plural);
-        let name = crate::metadata::name(&object).to_owned();
-        server.objects.create(&kind, "", &name, &object, None).await.unwrap();
+        let name = crate::metadata::name(object).to_owned();
+        server.objects.create(&kind, "", &name, object, None).await.unwrap();
     }
 
     async fn until(server: &Inner, wanted: bool) {
@@ -143,13 +143,13 @@ mod tests {
         let from = settle(server).await.unwrap();
         let changes = async {
             let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]);
-            create(server, "clusterroles", json!({"metadata": {"name": "lists"}, "rules": rules})).await;
+            create(server, "clusterroles", &json!({"metadata": {"name": "lists"}, "rules": rules})).await;
             let (role, ann) = (
                 json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": "lists"}),
                 json!([{"apiGroup": RBAC, "kind": "User", "name": "ann"}]),
             );
             let binding = json!({"metadata": {"name": "ann"}, "roleRef": role, "subjects": ann});
-            create(server, "clusterrolebindings", binding).await;
+            create(server, "clusterrolebindings", &binding).await;
             until(server, true).await;
             let key = server.catalog.builtin(RBAC, "clusterrolebindings").key("", "ann");
             let txn = Txn { compares: Vec::new(), mutations: vec![Mutation::Delete { key }] };
