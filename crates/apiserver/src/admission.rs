@@ -13,6 +13,7 @@ use crate::authz::Action;
 use crate::builtin::pod::admission::priority_refusal;
 use crate::failure::{Cause, Failure, Result};
 use crate::metadata;
+use crate::objects::Home;
 use crate::verbs::Call;
 
 /// What the JSON of an object contains whose deletion was asked for.
@@ -20,18 +21,22 @@ const DELETION: &[u8] = b"\"deletionTimestamp\"";
 /// Namespaces that cannot be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
-/// Admits a new object, completing it where Kubernetes would.
-pub(crate) async fn create(call: &Call<'_>, object: &mut Value) -> Result<()> {
-    if call.kind.namespaced {
-        namespace_is_open(call, metadata::name(object)).await?;
+/// Admits a new object, completing it where Kubernetes would; the namespace that lets it in.
+pub(crate) async fn create(call: &Call<'_>, object: &mut Value) -> Result<Option<Home>> {
+    if call.kind.is_terminating() {
+        let kind = &call.kind;
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Failure::forbidden(&kind.group, &kind.plural, metadata::name(object), why));
     }
+    let home = home(call, metadata::name(object)).await?;
     if call.kind.is("", "pods") {
         if let Some(why) = priority_refusal(object) {
             return Err(Failure::forbidden("", "pods", metadata::name(object), &why));
         }
         service_account::admit(call, object).await?;
     }
-    roles::admit(call, object, None)
+    roles::admit(call, object, None)?;
+    Ok(home)
 }
 
 /// Admits a change. What it claims is to be held until the object is stored.
@@ -88,8 +93,11 @@ pub(crate) fn delete(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// New objects need a namespace that exists and is not going away.
-async fn namespace_is_open(call: &Call<'_>, name: &str) -> Result<()> {
+/// New objects need a namespace that exists and is not going away, if they live in one at all.
+pub(crate) async fn home(call: &Call<'_>, name: &str) -> Result<Option<Home>> {
+    if !call.kind.namespaced {
+        return Ok(None);
+    }
     let namespace = call.namespace();
     let namespaces = call.server.catalog.builtin("", "namespaces");
     let found = call.objects().get(&namespaces, "", namespace).await?;
@@ -97,7 +105,7 @@ async fn namespace_is_open(call: &Call<'_>, name: &str) -> Result<()> {
     // nearly all namespaces are open, which is seen without reading them
     let marked = memchr::memmem::find(stored.bytes(), DELETION).is_some();
     if !marked || metadata::deletion_timestamp(&stored.value(&namespaces)?).is_none() {
-        return Ok(());
+        return Ok(Some(Home::new(&namespaces, namespace, &stored)));
     }
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     let mut failure = Failure::forbidden(&call.kind.group, &call.kind.plural, name, &why);

@@ -2,6 +2,8 @@
 
 mod duplicate;
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Body as HttpBody;
@@ -14,6 +16,8 @@ use crate::media::{self, Content};
 
 /// How much of a body that is too large is read and dropped before the connection is cut.
 const DRAINED_MAX: usize = 64 * 1024 * 1024;
+/// A body of which nothing comes for so long is given up.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Reads a body of at most `limit` bytes.
 pub(crate) async fn read<B>(body: B, limit: usize) -> Result<Bytes, Failure>
@@ -26,7 +30,11 @@ where
     let mut body = std::pin::pin!(body);
     let mut whole = BytesMut::new();
     let mut read = 0;
-    while let Some(frame) = body.as_mut().frame().await {
+    let stalled = |_| {
+        let why = format!("nothing of the request body came for {} seconds", PAUSE_MAX.as_secs());
+        Failure::new(408, "Timeout", why)
+    };
+    while let Some(frame) = tokio::time::timeout(PAUSE_MAX, body.as_mut().frame()).await.map_err(stalled)? {
         let frame = frame.map_err(|error| Failure::bad_request(format!("unable to read the request body: {error}")))?;
         if let Ok(data) = frame.into_data() {
             read += data.len();

@@ -1,7 +1,8 @@
 //! What keeps the state consistent behind the requests: default objects, definitions, garbage, namespaces.
 //!
-//! One watch over everything feeds pure deciders, which name work; one worker does it. Work that fails is tried again
-//! with growing pauses.
+//! One watch over everything feeds pure deciders, which name work; one worker does it, so many pieces between two looks at
+//! the watch. Work that fails is tried again with growing pauses. Roles have a watch and a worker of their own: who may no
+//! longer do something must not wait for garbage.
 
 mod change;
 mod collect;
@@ -13,8 +14,9 @@ mod queue;
 mod remains;
 mod roles;
 mod seed;
+mod sweep;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,22 +31,35 @@ use crate::server::{ApiServer, Inner};
 use change::Change;
 use definitions::Definitions;
 use graph::Graph;
+use namespaces::Going;
 use queue::{Queue, Work};
 
 /// Everything the API server stores.
 const ALL: &[u8] = b"/registry/";
 /// Entries read at once when everything is read.
 const CHUNK: usize = 500;
+/// Pieces of work between two looks at the watch.
+const SLICE: usize = 64;
 
 /// Creates what every cluster has, learns the state, and starts to keep it. When it returns, requests can be served.
 pub(crate) async fn start(server: &ApiServer, tasks: &Tasks) -> Result<()> {
     let inner = Arc::clone(server.inner());
     let caught_up = inner.readiness.condition("controllers");
     seed::seed(&inner).await?;
-    let mut keeper = Keeper::new(inner);
+    let rules_from = roles::settle(&inner).await?;
+    let mut keeper = Keeper::new(Arc::clone(&inner));
     let revision = keeper.learn().await?;
-    keeper.drain().await;
+    while keeper.queue.is_ready() {
+        keeper.work_on().await;
+    }
     caught_up.holds();
+    let stop = tasks.token();
+    tasks.spawn_essential("roles", async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = roles::follow(&inner, rules_from) => {}
+        }
+    });
     let stop = tasks.token();
     tasks.spawn_essential("controllers", async move {
         tokio::select! {
@@ -61,7 +76,7 @@ struct Keeper {
     graph: Graph,
     definitions: Definitions,
     /// Namespaces that are going away.
-    going: BTreeSet<String>,
+    going: BTreeMap<String, Going>,
     queue: Queue,
 }
 
@@ -71,7 +86,7 @@ impl Keeper {
             server,
             graph: Graph::default(),
             definitions: Definitions::default(),
-            going: BTreeSet::new(),
+            going: BTreeMap::new(),
             queue: Queue::default(),
         }
     }
@@ -81,7 +96,6 @@ impl Keeper {
         self.graph = Graph::default();
         self.going.clear();
         self.definitions.load(&self.server).await?;
-        roles::load(&self.server).await?;
         let mut query = Query::prefix(Bytes::from_static(ALL));
         query.limit = Some(CHUNK);
         loop {
@@ -105,7 +119,7 @@ impl Keeper {
             let watch = self.server.objects.store().watch(Bytes::from_static(ALL), revision);
             if let Ok(mut watch) = watch {
                 loop {
-                    let wake = self.queue.next_due();
+                    let (busy, wake) = (self.queue.is_ready(), self.queue.next_due());
                     tokio::select! {
                         biased;
                         batch = watch.next() => match batch {
@@ -116,9 +130,10 @@ impl Keeper {
                             }
                         },
                         Ok(()) = authority.changed() => self.queue.push(Work::Authority),
+                        () = std::future::ready(()), if busy => {}
                         () = sleep_until(wake), if wake.is_some() => {}
                     }
-                    self.drain().await;
+                    self.work_on().await;
                 }
             }
             revision = loop {
@@ -143,13 +158,13 @@ impl Keeper {
     fn take(&mut self, change: &Change) {
         self.graph.take(change, &mut self.queue);
         self.definitions.take(change, &mut self.queue);
-        roles::take(change, &mut self.queue);
         namespaces::take(change, &mut self.going, &mut self.queue);
     }
 
-    /// Does all work that is due.
-    async fn drain(&mut self) {
-        while let Some(work) = self.queue.pop(Instant::now()) {
+    /// Does work that is due, a slice of it.
+    async fn work_on(&mut self) {
+        for _ in 0..SLICE {
+            let Some(work) = self.queue.pop(Instant::now()) else { return };
             match self.work(&work).await {
                 Ok(()) => self.queue.done(&work),
                 Err(failure) => {
@@ -163,7 +178,6 @@ impl Keeper {
     async fn work(&mut self, work: &Work) -> Result<()> {
         match work {
             Work::Definition(name) => self.definitions.reconcile(&self.server, name).await,
-            Work::Aggregate => roles::aggregate(&self.server).await,
             Work::Authority => {
                 for namespace in namespaces::names(&self.server).await? {
                     self.queue.push(Work::Defaults(namespace));
@@ -171,7 +185,14 @@ impl Keeper {
                 Ok(())
             }
             Work::Defaults(namespace) => namespaces::defaults(&self.server, namespace).await,
-            Work::Terminate(namespace) => namespaces::terminate(&self.server, namespace).await,
+            Work::Terminate(namespace) => {
+                // It may be gone since it was named.
+                let Some(going) = self.going.get_mut(namespace) else { return Ok(()) };
+                if namespaces::terminate(&self.server, namespace, going).await? {
+                    self.queue.push(work.clone());
+                }
+                Ok(())
+            }
             Work::Dependent(key) => collect::dependent(&self.server, &self.graph, key).await,
             Work::Owner(key) => collect::owner(&self.server, &self.graph, key).await,
         }
@@ -181,5 +202,46 @@ impl Keeper {
 async fn sleep_until(at: Option<Instant>) {
     if let Some(at) = at {
         tokio::time::sleep_until(at).await;
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use thane_kv::{MemoryOptions, MemoryStore};
+    use thane_runtime::SystemClock;
+    use thane_runtime::readiness::Readiness;
+
+    use crate::authn::Authenticator;
+    use crate::encryption::Encryption;
+    use crate::server::{ApiServer, Options, Parts};
+
+    /// A server without anything in it, whose controllers do not run.
+    pub(super) fn server() -> ApiServer {
+        ApiServer::new(Parts {
+            store: MemoryStore::new(MemoryOptions::default()),
+            clock: SystemClock::shared(),
+            authenticator: Authenticator::default(),
+            encryption: Encryption::default(),
+            audit: None,
+            readiness: Readiness::new(),
+            options: Options::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn much_work_is_done_in_slices() {
+        let mut keeper = Keeper::new(Arc::clone(testing::server().inner()));
+        for number in 0..SLICE + 1 {
+            keeper.queue.push(Work::Dependent(format!("/registry/core/configmaps/default/m-{number}").into()));
+        }
+        keeper.work_on().await;
+        assert!(keeper.queue.is_ready(), "the watch is looked at before the last one");
+        keeper.work_on().await;
+        assert!(!keeper.queue.is_ready());
     }
 }

@@ -337,18 +337,8 @@ pub(crate) fn paths(types: &Types) -> Value {
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
     }
     paths.extend(
-        [
-            "/healthz",
-            "/livez",
-            "/metrics",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/openapi/v3/",
-            "/openid/v1/jwks",
-            "/readyz",
-            "/version",
-        ]
-        .map(str::to_owned),
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/readyz", "/version"]
+            .map(str::to_owned),
     );
     paths.sort();
     json!({"paths": paths})

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use thane_kv::{RedbOptions, RedbStore, Store};
+use thane_kv::{RedbOptions, RedbStore, Stopped, Store};
 use thane_runtime::net::{BindError, SharedNetwork};
 use thane_runtime::pki;
-use thane_runtime::readiness::Readiness;
+use thane_runtime::readiness::{Condition, Readiness};
 use thane_runtime::tls::{self, ClientAuth, ServerFiles, ServerOptions, ServerTls, Versions};
 use thane_runtime::{SharedClock, Tasks};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::audit::{AuditFile, AuditLog};
 use crate::authn::{Authenticator, TokenFile, TokenFileError, TokenIssuer};
@@ -127,6 +128,9 @@ impl Embedded {
     ) -> Result<Self, Error> {
         pki::store::create_directory(&config.directory)?;
         let store = RedbStore::open(config.directory.join("data.redb"), RedbOptions::default())?;
+        let stores = tasks.child("store");
+        let condition = config.readiness.condition("store");
+        stores.spawn_essential("writer", attend(store.stopped(), condition, stores.token()));
         let identities = Identities::open(config.directory.join("pki"), &config.names)?;
         let current = identities.refresh(clock.now())?;
         let listener = network.bind(config.listen).await?;
@@ -186,6 +190,30 @@ impl Embedded {
     }
 }
 
+/// Says that the server is not ready once its store has failed, and ends the process: nothing can be written any more,
+/// and only opening the file again shows what of it is sound.
+async fn attend(
+    stopped: impl Future<Output = Result<(), Stopped>>,
+    condition: Condition,
+    stop: CancellationToken,
+) -> Result<(), Stopped> {
+    condition.holds();
+    tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        ended = stopped => match ended {
+            Err(failure) => {
+                condition.fails(failure.to_string());
+                Err(failure)
+            }
+            // Closed by whoever has the server, who stops it, too.
+            Ok(()) => {
+                stop.cancelled().await;
+                Ok(())
+            }
+        },
+    }
+}
+
 /// Tells the server of each new certificate authority, for as long as certificates are renewed.
 async fn follow(server: ApiServer, mut credentials: watch::Receiver<Credentials>) {
     while credentials.changed().await.is_ok() {
@@ -225,4 +253,27 @@ fn encryption(keys: Option<&Path>) -> Result<Encryption, Error> {
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_whose_store_failed_is_not_ready_and_ends() {
+        let (tasks, mut supervisor) = Tasks::root("test");
+        let readiness = Readiness::new();
+        let (fail, failed) = tokio::sync::oneshot::channel::<()>();
+        let stopped = async {
+            let _ = failed.await;
+            Err(Stopped { path: "data.redb".into(), reason: thane_kv::Error::Storage("disk full".into()) })
+        };
+        tasks.spawn_essential("writer", attend(stopped, readiness.condition("store"), tasks.token()));
+        readiness.ready().await;
+        fail.send(()).unwrap();
+        let failure = supervisor.essential_failed().await.unwrap();
+        let why = "the store data.redb stopped: storage failed: disk full";
+        assert_eq!(failure.to_string(), format!("task test/writer failed: {why}"));
+        assert_eq!(readiness.report(), format!("[-]store failed: {why}\n"));
+    }
 }

@@ -4,18 +4,24 @@
 //! `{"metadata":{`. The missing parts are known from the key and the entry's revision, so an answer is made by
 //! writing them in front: reading, listing and watching parse nothing.
 
+mod lease;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use thane_kv::{Compare, Entry, LeaseId, Mutation, Store, Txn, TxnOutcome};
-use tokio::time::Instant;
 
 use crate::encryption::Encryption;
 use crate::failure::{Failure, Result};
 use crate::resource::ResourceType;
+use lease::EventLease;
+
+/// What the store calls the bound of a lease.
+const LEASE_KEYS: &str = "keys on a lease";
 
 const HEAD: &[u8] = b"{\"metadata\":{";
 
@@ -26,12 +32,6 @@ pub(crate) struct Objects {
     encryption: Arc<Encryption>,
     object_bytes_max: usize,
     event_lease: Arc<EventLease>,
-}
-
-/// Events go away by themselves: each hangs on a lease that it shares with those of the same minute or so.
-struct EventLease {
-    ttl: Duration,
-    current: Mutex<Option<(LeaseId, Instant)>>,
 }
 
 /// One object as stored, at one revision.
@@ -54,6 +54,31 @@ pub(crate) struct New {
     pub object: Value,
 }
 
+/// A namespace at the revision at which something new was let into it.
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    key: Bytes,
+    revision: u64,
+}
+
+impl Home {
+    /// The namespace `name` as it was read.
+    pub(crate) fn new(namespaces: &ResourceType, name: &str, stored: &Stored) -> Self {
+        Self { key: namespaces.key("", name), revision: stored.revision }
+    }
+}
+
+/// What became of a new object.
+#[derive(Debug)]
+pub(crate) enum Created {
+    /// It is stored.
+    Done(Stored),
+    /// The name is taken; what has it.
+    Taken(Stored),
+    /// Its namespace is no longer what it was; nothing was stored.
+    Moved,
+}
+
 /// What became of a compare-and-swap.
 #[derive(Debug)]
 pub(crate) enum Swap {
@@ -71,26 +96,15 @@ impl Objects {
         object_bytes_max: usize,
         event_ttl: Duration,
     ) -> Self {
-        let event_lease = Arc::new(EventLease { ttl: event_ttl, current: Mutex::new(None) });
-        Self { store, encryption, object_bytes_max, event_lease }
+        Self { store, encryption, object_bytes_max, event_lease: Arc::new(EventLease::new(event_ttl)) }
     }
 
     /// The lease a new object hangs on, if it is of a kind that goes away by itself.
     async fn lease(&self, kind: &ResourceType) -> Result<Option<LeaseId>> {
-        const SHARED: Duration = Duration::from_mins(1);
         if !kind.is_event() {
             return Ok(None);
         }
-        let now = Instant::now();
-        let current = *self.event_lease.current.lock();
-        if let Some((lease, since)) = current
-            && now.duration_since(since) < SHARED.min(self.event_lease.ttl / 2)
-        {
-            return Ok(Some(lease));
-        }
-        let lease = self.store.grant(self.event_lease.ttl).await.map_err(storage_failure)?;
-        *self.event_lease.current.lock() = Some((lease, now));
-        Ok(Some(lease))
+        self.event_lease.get(&*self.store).await.map(Some).map_err(storage_failure)
     }
 
     /// The store below.
@@ -125,15 +139,25 @@ impl Objects {
         }
     }
 
-    /// Stores a new object; `Lost` if the name is taken.
+    /// Stores a new object, if its namespace is still as it was when it was let in.
     pub(crate) async fn create(
         &self,
         kind: &ResourceType,
         namespace: &str,
         name: &str,
         object: &Value,
-    ) -> Result<Swap> {
-        self.write(kind, namespace, name, 0, object).await
+        home: Option<&Home>,
+    ) -> Result<Created> {
+        let (key, json) = (kind.key(namespace, name), encode(object));
+        let mut compares = vec![Compare::ModRevision(key.clone(), 0)];
+        compares.extend(home.map(|home| Compare::ModRevision(home.key.clone(), home.revision)));
+        match self.commit(kind, &key, &json, compares).await? {
+            TxnOutcome::Committed { revision, .. } => Ok(Created::Done(Stored { revision, json, stale: false })),
+            TxnOutcome::Conflict { current, .. } => match current.into_iter().next().flatten() {
+                Some(entry) => Ok(Created::Taken(self.open(kind, &entry)?)),
+                None => Ok(Created::Moved),
+            },
+        }
     }
 
     /// Replaces the state at `revision`; `Lost` if that is no longer the present one.
@@ -145,24 +169,42 @@ impl Objects {
         revision: u64,
         object: &Value,
     ) -> Result<Swap> {
-        self.write(kind, namespace, name, revision, object).await
+        let (key, json) = (kind.key(namespace, name), encode(object));
+        let compares = vec![Compare::ModRevision(key.clone(), revision)];
+        match self.commit(kind, &key, &json, compares).await? {
+            TxnOutcome::Committed { revision, .. } => Ok(Swap::Done(Stored { revision, json, stale: false })),
+            TxnOutcome::Conflict { current, .. } => self.lost(kind, current),
+        }
     }
 
-    async fn write(
+    /// Stores the JSON of an object, on a lease if it is of a kind that goes away by itself.
+    async fn commit(
         &self,
         kind: &ResourceType,
-        namespace: &str,
-        name: &str,
-        revision: u64,
-        object: &Value,
-    ) -> Result<Swap> {
-        let key = kind.key(namespace, name);
-        let json = encode(object);
-        let put = self.put(kind, &key, &json, self.lease(kind).await?)?;
-        match self.swap(kind, key, revision, put).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, json, stale: false })),
-            Err(current) => Ok(Swap::Lost(current)),
+        key: &Bytes,
+        json: &Bytes,
+        compares: Vec<Compare>,
+    ) -> Result<TxnOutcome> {
+        let Some(lease) = self.lease(kind).await? else {
+            let mutations = vec![self.put(kind, key, json, None)?];
+            return self.store.txn(Txn { compares, mutations }).await.map_err(storage_failure);
+        };
+        let mutations = vec![self.put(kind, key, json, Some(lease))?];
+        match self.store.txn(Txn { compares: compares.clone(), mutations }).await {
+            // It went, or others filled it, since it was looked up: another one will do.
+            Err(thane_kv::Error::LeaseNotFound(_) | thane_kv::Error::TooLarge { what: LEASE_KEYS, .. }) => {
+                self.event_lease.give_up(lease).await;
+                let mutations = vec![self.put(kind, key, json, self.lease(kind).await?)?];
+                self.store.txn(Txn { compares, mutations }).await.map_err(storage_failure)
+            }
+            outcome => outcome.map_err(storage_failure),
         }
+    }
+
+    /// A swap that came too late.
+    fn lost(&self, kind: &ResourceType, current: Vec<Option<Entry>>) -> Result<Swap> {
+        let entry = current.into_iter().next().flatten();
+        Ok(Swap::Lost(entry.map(|entry| self.open(kind, &entry)).transpose()?))
     }
 
     /// Stores several new objects at one revision; none of them, and `false`, if a name is taken.
@@ -196,27 +238,11 @@ impl Objects {
     /// Removes the state at `revision`.
     pub(crate) async fn delete(&self, kind: &ResourceType, namespace: &str, name: &str, gone: &Stored) -> Result<Swap> {
         let key = kind.key(namespace, name);
-        let mutation = Mutation::Delete { key: key.clone() };
-        match self.swap(kind, key, gone.revision, mutation).await? {
-            Ok(revision) => Ok(Swap::Done(Stored { revision, ..gone.clone() })),
-            Err(current) => Ok(Swap::Lost(current)),
-        }
-    }
-
-    async fn swap(
-        &self,
-        kind: &ResourceType,
-        key: Bytes,
-        revision: u64,
-        mutation: Mutation,
-    ) -> Result<Result<u64, Option<Stored>>> {
-        let txn = Txn { compares: vec![Compare::ModRevision(key, revision)], mutations: vec![mutation] };
+        let compares = vec![Compare::ModRevision(key.clone(), gone.revision)];
+        let txn = Txn { compares, mutations: vec![Mutation::Delete { key }] };
         match self.store.txn(txn).await.map_err(storage_failure)? {
-            TxnOutcome::Committed { revision, .. } => Ok(Ok(revision)),
-            TxnOutcome::Conflict { current, .. } => {
-                let entry = current.into_iter().next().flatten();
-                Ok(Err(entry.map(|entry| self.open(kind, &entry)).transpose()?))
-            }
+            TxnOutcome::Committed { revision, .. } => Ok(Swap::Done(Stored { revision, ..gone.clone() })),
+            TxnOutcome::Conflict { current, .. } => self.lost(kind, current),
         }
     }
 }

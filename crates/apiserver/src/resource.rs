@@ -1,7 +1,7 @@
 //! A resource type: everything the verbs need to know about one kind at one version.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -69,6 +69,8 @@ pub(crate) struct Custom {
     /// There is no other version, so that objects written after `revision` were pruned and defaulted by this very
     /// schema. Others are when they are read.
     pub alone: bool,
+    /// The definition is going away: nothing new is stored.
+    pub terminating: AtomicBool,
 }
 
 impl ResourceType {
@@ -114,6 +116,7 @@ impl ResourceType {
                         made,
                         revision: Arc::clone(revision),
                         alone: versions.len() == 1,
+                        terminating: AtomicBool::new(false),
                     },
                 )
             })
@@ -209,6 +212,18 @@ impl ResourceType {
     /// It is a `CustomResourceDefinition`'s.
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.behaviour, Behaviour::Custom(_))
+    }
+
+    /// From now on nothing new of a custom type may be stored. Requests that looked before may still store something.
+    pub(crate) fn terminate(&self) {
+        if let Behaviour::Custom(custom) = &self.behaviour {
+            custom.terminating.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Its definition is going away.
+    pub(crate) fn is_terminating(&self) -> bool {
+        matches!(&self.behaviour, Behaviour::Custom(custom) if custom.terminating.load(Ordering::SeqCst))
     }
 
     /// Secrets may be encrypted at rest.

@@ -149,7 +149,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
         let Parts { store, clock, authenticator, encryption, audit, readiness, options } = parts;
         let inner = Inner {
             objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max, options.event_ttl),

@@ -90,6 +90,9 @@ pub struct ContainerPlan {
     pub oom_score: i32,
     /// How much of its output is kept.
     pub log: LogLimits,
+    /// How many files a process may have open until it asks for more; without it, as many as whoever starts it.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 /// Another root file system for a container that runs and in which nothing but its first process does.

@@ -21,6 +21,8 @@ use thane_executor::plan::{
 };
 
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Less than what a machine gives us.
+const OPEN_FILES: u64 = 333;
 const IDS: IdRange = IdRange { base: 0x7000_0000, count: 65_536 };
 
 fn run(verb: &str, plan: &impl Serialize) -> Started {
@@ -89,6 +91,7 @@ impl Container {
             capabilities: 0,
             oom_score: 500,
             log: LogLimits::default(),
+            open_files: Some(OPEN_FILES),
         };
         let init = run("create", &plan);
         Some(Self { folder, holder, init })
@@ -200,6 +203,8 @@ fn steps_run_with_output_input_and_codes() {
     assert_eq!(talk.ask(Request::Ping), Reply::Done);
     let (exit, said) = talk.run("printf 'a\\377b'; exit 3");
     assert_eq!((exit.code, said.as_slice()), (3, &b"a\xffb"[..]), "bytes that are no text survive");
+    let (_, limits) = talk.run("ulimit -Sn; ulimit -Hn");
+    assert!(limits.starts_with(b"333\n") && limits != b"333\n333\n", "{}", String::from_utf8_lossy(&limits));
     let process = talk.spawn(Spawn { stdin: true, ..shell("cat") });
     talk.data(process, Stream::Stdin, b"given");
     assert_eq!(talk.ask(Request::CloseStdin { process }), Reply::Done);

@@ -25,7 +25,7 @@ mod watch;
 pub use memory::MemoryStore;
 pub use metrics::Metrics;
 pub use options::{HistoryLimits, Limits, MemoryOptions, RedbOptions, WatchLimits};
-pub use redb::RedbStore;
+pub use redb::{RedbStore, Stopped};
 pub use store::{
     Compaction, Compare, Entry, Error, Event, LeaseId, LeaseStatus, Mutation, Page, Query, Result, Revision, Store,
     Txn, TxnOutcome, Watch, WatchBatch, prefix_end,

@@ -41,6 +41,16 @@ pub struct RedbStore {
     stopped: signal::Receiver<bool>,
 }
 
+/// A store that ended by itself. What was acknowledged is on disk; nothing more is taken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the store {path} stopped: {reason}")]
+pub struct Stopped {
+    /// The file.
+    pub path: String,
+    /// What failed.
+    pub reason: Error,
+}
+
 /// What callers, watchers and the writer share.
 struct Shared {
     path: String,
@@ -99,6 +109,18 @@ impl RedbStore {
     /// do not run with the machine's.
     pub async fn tick(&self) -> Result<()> {
         self.ask(0, Request::Tick).await
+    }
+
+    /// Waits until the store takes no more writes: an error if it was not closed but failed. It does not keep the store
+    /// open.
+    pub fn stopped(&self) -> impl Future<Output = Result<(), Stopped>> + Send + 'static + use<> {
+        let (mut stopped, shared) = (self.stopped.clone(), Arc::clone(&self.shared));
+        async move {
+            // An error means the writer is gone, which is what is waited for.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+            let failure = shared.failure.lock().clone();
+            failure.map_or(Ok(()), |reason| Err(Stopped { path: shared.path.clone(), reason }))
+        }
     }
 
     /// Queues a request and waits for its answer.

@@ -8,6 +8,7 @@ pub mod dial;
 pub mod files;
 pub mod metrics;
 pub mod net;
+pub mod open_files;
 pub mod pki;
 pub mod pods;
 pub mod readiness;

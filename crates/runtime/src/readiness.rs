@@ -46,6 +46,12 @@ impl Readiness {
         let _ = receiver.wait_for(all_hold).await;
     }
 
+    /// Whether a condition holds and, if not, why; none if there is no such condition.
+    pub fn of(&self, name: &str) -> Option<Result<(), String>> {
+        let conditions = self.conditions.borrow();
+        conditions.get(name).map(|reason| reason.clone().map_or(Ok(()), Err))
+    }
+
     /// One line per condition, as Kubernetes' `/readyz?verbose` has it.
     pub fn report(&self) -> String {
         let mut text = String::new();
@@ -109,5 +115,8 @@ mod tests {
         store.fails("disk is full");
         assert!(!readiness.is_ready());
         assert_eq!(readiness.report(), "[+]api ok\n[-]store failed: disk is full\n");
+        assert_eq!(readiness.of("api"), Some(Ok(())));
+        assert_eq!(readiness.of("store"), Some(Err("disk is full".to_owned())));
+        assert_eq!(readiness.of("other"), None);
     }
 }

@@ -16,16 +16,17 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
 /// Parts of Thane that have a level of their own; the crate of each is `thane_NAME`.
-const SUBSYSTEMS: [&str; 14] = [
+const SUBSYSTEMS: [&str; 15] = [
     "agent",
     "api",
     "apiserver",
-    "console",
     "discovery",
     "executor",
     "hub",
     "kv",
+    "link",
     "node",
+    "redis",
     "runtime",
     "sandbox",
     "sync",

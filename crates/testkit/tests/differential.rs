@@ -43,3 +43,19 @@ async fn thane_answers_as_kubernetes_does() {
     thane.stop().await.unwrap();
     assert_eq!(report.failed(), 0, "some answers are not those of Kubernetes");
 }
+
+/// What a server must say whether or not there is another one to ask.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_believed_is_told_so_and_a_kind_that_goes_takes_nothing_new() {
+    let thane = EmbeddedApi::start().await.unwrap();
+    let mut sequences = sequences();
+    sequences.retain(|sequence| ["bad-certificate", "crd-terminating"].contains(&sequence.name.as_str()));
+    let found = run_all(&thane, &sequences, "t").await.unwrap();
+    thane.stop().await.unwrap();
+    for (sequence, recording) in sequences.iter().zip(&found) {
+        let statuses: Vec<i64> = recording.records.iter().filter_map(|record| record["status"].as_i64()).collect();
+        let expected: &[i64] =
+            if sequence.name == "bad-certificate" { &[401; 4] } else { &[201, 200, 403, 403, 200, 404] };
+        assert_eq!(statuses, expected, "{}: {:#?}", sequence.name, recording.records);
+    }
+}

@@ -48,7 +48,7 @@ pub(crate) async fn registry(
     ground: &Ground,
     metrics: &mut Metrics,
 ) -> Result<(Arc<Registry>, Guests), Failure> {
-    let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..RedbOptions::default() })?;
+    let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..RedbOptions::default() }, &ground.tasks)?;
     let opened = Registry::open(store, options, Arc::clone(&ground.clock), &ground.tasks.child("registry")).await;
     let registry = opened.map_err(|error| Failure::new(code::DATA_UNUSABLE, format!("{}: {error}", file.display())))?;
     registry.metrics().register(metrics.sub_registry_with_prefix(PREFIX));
@@ -68,7 +68,7 @@ pub(crate) async fn agent(
     metrics: &mut Metrics,
 ) -> Result<Arc<Agent>, Failure> {
     let kept = RedbOptions { journal_bytes: AGENT_JOURNAL, cache_bytes: AGENT_CACHE, ..RedbOptions::default() };
-    let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..kept })?;
+    let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..kept }, &ground.tasks)?;
     let (network, clock) = (Arc::clone(&ground.network), Arc::clone(&ground.clock));
     let started = Agent::start(options, store, network, tls, clock, ground.tasks.child("agent")).await;
     let agent = started.map_err(|error| Failure::from(error).about(&file.display().to_string()))?;
@@ -176,10 +176,18 @@ pub(crate) async fn resolve(
     Ok(format!("udp://{address}"))
 }
 
-fn open(file: &Path, options: RedbOptions) -> Result<Arc<dyn Store>, Failure> {
+/// Opens a store; the process ends when it fails.
+fn open(file: &Path, options: RedbOptions, tasks: &Tasks) -> Result<Arc<dyn Store>, Failure> {
     if let Some(folder) = file.parent() {
         thane_runtime::pki::store::create_directory(folder)?;
     }
-    let store: Arc<dyn Store> = RedbStore::open(file, options)?;
+    let store = RedbStore::open(file, options)?;
+    let (stopped, stop) = (store.stopped(), tasks.token());
+    tasks.spawn_essential("store", async move {
+        tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            Err(failure) = stopped => Err(failure),
+        }
+    });
     Ok(store)
 }

@@ -9,6 +9,7 @@ use std::io::Write;
 use owo_colors::OwoColorize;
 use thane_api::{Code, Exit, code};
 use thane_apiserver::embedded;
+use thane_runtime::tasks::Cause;
 use thane_runtime::{config, net, pki, telemetry, tls};
 
 /// A command's failure.
@@ -164,6 +165,8 @@ impl From<embedded::Error> for Failure {
             embedded::Error::Encryption(_) => Self::new(code::CONFIG_INVALID, error.to_string()).with_hint(
                 "the file should hold `keys`, a list of objects with `id` and `secret`; see `thane up --help`",
             ),
+            embedded::Error::Tokens(_) => Self::new(code::CONFIG_INVALID, error.to_string())
+                .with_hint("each line should be token,name,uid or token,name,uid,\"group,group\""),
             embedded::Error::Seed(_) => Self::new(code::DATA_UNUSABLE, error.to_string()),
             other => Self::new(code::FILE_FAILED, other.to_string()),
         }
@@ -172,6 +175,12 @@ impl From<embedded::Error> for Failure {
 
 impl From<thane_runtime::tasks::Failure> for Failure {
     fn from(failure: thane_runtime::tasks::Failure) -> Self {
+        if let Cause::Error(error) = &failure.cause
+            && error.is::<thane_kv::Stopped>()
+        {
+            return Self::new(code::DATA_UNUSABLE, failure.to_string())
+                .with_hint("free space on the disk or repair it, then start again; what was acknowledged is there");
+        }
         Self::new(code::TASK_FAILED, failure.to_string())
     }
 }

@@ -20,6 +20,7 @@ use thane_runtime::admin::{self, Admin};
 use thane_runtime::config::Loaded;
 use thane_runtime::metrics::{self, Registry};
 use thane_runtime::net::{BindError, Listener, SharedNetwork, Tcp};
+use thane_runtime::open_files;
 use thane_runtime::readiness::Readiness;
 use thane_runtime::shutdown::{Reason, Signals};
 use thane_runtime::tasks::Supervisor;
@@ -46,6 +47,7 @@ pub(crate) fn begin(settings: &Loaded<Settings>, idle: &[&str]) -> Result<LogLev
 
 /// Runs a role to its end.
 pub(crate) fn block_on(role: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    open_files::lift();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -82,6 +82,8 @@ pub(crate) struct UpSettings {
     pub(crate) ephemeral_ports: bool,
     /// File with the keys that encrypt Secrets.
     pub(crate) encryption_keys: Option<PathBuf>,
+    /// File with static bearer tokens, as kube-apiserver's.
+    pub(crate) token_file: Option<PathBuf>,
     /// Whether pods are run on this machine, where it can.
     pub(crate) pods: bool,
     /// Pods of one API that run at once.
@@ -108,6 +110,7 @@ impl Default for UpSettings {
             gateway_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             ephemeral_ports: false,
             encryption_keys: None,
+            token_file: None,
             pods: true,
             max_pods: 1000,
             grace: Span(Duration::from_secs(10)),

@@ -104,6 +104,7 @@ async fn start(
         let address = listen(SocketAddr::new(up.api_address.ip(), port), up.ephemeral_ports);
         let mut config = embedded::Config::new(directory.join(name), address);
         config.encryption_keys.clone_from(&up.encryption_keys);
+        config.token_file.clone_from(&up.token_file);
         if name == HUB {
             config.readiness = readiness.clone();
         }

@@ -10,7 +10,7 @@ use crate::authz::User;
 /// The object identifier under which Kubernetes puts a user's uid.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
-/// A client certificate whose chain has been verified. It is read once for its connection; because a connection can
+/// A client certificate, and what came of verifying its chain. It is read once for its connection; because a connection can
 /// outlive a certificate, its dates are checked with every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
@@ -31,11 +31,13 @@ impl ClientCertificate {
                     user: user(der, certificate.subject()),
                 }
             }
-            Err(error) => {
-                let why = TokenError::Certificate(format!("cannot be read: {error}"));
-                Self { not_before: i64::MIN, not_after: i64::MAX, user: Err(why) }
-            }
+            Err(error) => Self::refused(format!("cannot be read: {error}")),
         }
+    }
+
+    /// One that no authority in force vouches for, with why: a request that shows it is not a request without one.
+    pub fn refused(why: impl Into<String>) -> Self {
+        Self { not_before: i64::MIN, not_after: i64::MAX, user: Err(TokenError::Certificate(why.into())) }
     }
 
     /// Its user at a time; `None` when it names nobody.

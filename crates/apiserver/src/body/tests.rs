@@ -16,6 +16,22 @@ fn bad_json_is_refused() {
     assert!(json("[".repeat(100_000).as_bytes()).is_err());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stops_coming_is_given_up() {
+    use futures::StreamExt;
+    let frame =
+        |text: &'static str| Ok::<_, std::io::Error>(http_body::Frame::data(Bytes::from_static(text.as_bytes())));
+    let slow = futures::stream::iter(["{\"a\"", ":1", "}"]).then(|text| async move {
+        tokio::time::sleep(PAUSE_MAX - Duration::from_secs(1)).await;
+        text
+    });
+    let whole = read(http_body_util::StreamBody::new(slow.map(frame).boxed()), 100).await.unwrap();
+    assert_eq!(whole, "{\"a\":1}", "a slow client is a client");
+    let stalled = futures::stream::iter([frame("{\"a\"")]).chain(futures::stream::pending());
+    let failure = read(http_body_util::StreamBody::new(stalled), 100).await.unwrap_err();
+    assert_eq!((failure.code, failure.reason), (408, "Timeout"));
+}
+
 proptest::proptest! {
     #[test]
     fn equals_plain_parsing(text in "[\\[\\]{}\":,a-c0-9 .ntruefals]*") {

@@ -11,6 +11,7 @@ use thane_kv::Query;
 use super::change::Change;
 use super::edit::{edit, release};
 use super::queue::{Queue, Work};
+use crate::catalog::Types;
 use crate::crd::{self, CustomKind, Names};
 use crate::failure::{Failure, Result};
 use crate::metadata;
@@ -40,6 +41,17 @@ struct Compiled {
     group: String,
     established: bool,
     types: Vec<Arc<ResourceType>>,
+    closing: Closing,
+}
+
+/// How far the types of a definition that is going away are from taking nothing new.
+#[derive(Default)]
+enum Closing {
+    #[default]
+    Open,
+    /// They refuse what is new; requests that looked before they did may still store something.
+    Refusing(Arc<Types>),
+    Closed,
 }
 
 impl Compiled {
@@ -56,6 +68,7 @@ impl Compiled {
                 .into_iter()
                 .map(Arc::new)
                 .collect(),
+            closing: Closing::Open,
         }
     }
 
@@ -104,13 +117,39 @@ impl Definitions {
     /// Puts the types into the catalog. Requests may still write by those before them; when none does any more, the
     /// newest revision of theirs is known.
     async fn publish(&self, server: &Inner, revision: &AtomicU64) {
-        let live = self.compiled.values().filter(|compiled| compiled.established);
-        let before = server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()));
+        let before = self.put_in_force(server);
         if tokio::time::timeout(WRITES_MAX, before.written()).await.is_ok() {
             revision.store(server.objects.store().revision(), Ordering::Release);
         } else {
             tracing::warn!("a write has not ended since definitions changed");
         }
+    }
+
+    /// Puts the types into the catalog; those before them.
+    fn put_in_force(&self, server: &Inner) -> Arc<Types> {
+        let live = self.compiled.values().filter(|compiled| compiled.established);
+        server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()))
+    }
+
+    /// Has the types of a definition refuse new objects, and waits for the writes that began before they did: what is
+    /// stored afterwards is all there is.
+    async fn close(&mut self, server: &Inner, name: &str) -> Result<()> {
+        let Some(compiled) = self.compiled.get(name) else { return Ok(()) };
+        if matches!(compiled.closing, Closing::Open) {
+            compiled.types.iter().for_each(|kind| kind.terminate());
+            let before = self.put_in_force(server);
+            if let Some(compiled) = self.compiled.get_mut(name) {
+                compiled.closing = Closing::Refusing(before);
+            }
+        }
+        let Some(compiled) = self.compiled.get_mut(name) else { return Ok(()) };
+        if let Closing::Refusing(before) = &compiled.closing {
+            let written = tokio::time::timeout(WRITES_MAX, before.written()).await;
+            written
+                .map_err(|_| Failure::internal(format!("a write to {name} has not ended since it is going away")))?;
+            compiled.closing = Closing::Closed;
+        }
+        Ok(())
     }
 
     /// Gives a definition its names and serves it, or takes it away with its objects.
@@ -171,6 +210,7 @@ impl Definitions {
         if !metadata::finalizers(definition).contains(&CUSTOM_CLEANUP) {
             return Ok(());
         }
+        self.close(server, name).await?;
         if empty(server, definition).await? {
             release(server, kind, "", name, CUSTOM_CLEANUP).await?;
         }

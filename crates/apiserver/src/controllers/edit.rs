@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-use crate::objects::Swap;
+use crate::objects::{Created, Home, Swap};
 use crate::resource::ResourceType;
 use crate::server::Inner;
 use crate::verbs::delete;
@@ -61,14 +61,25 @@ pub(super) async fn release(
     .await
 }
 
-/// Stores an object that should exist, with the metadata the server sets; one that exists is left alone.
-pub(super) async fn ensure(server: &Inner, kind: &ResourceType, namespace: &str, mut object: Value) -> Result<bool> {
+/// Stores an object that should exist, with the metadata the server sets; one that exists is left alone. Fails if its
+/// namespace is no longer the one it was meant for.
+pub(super) async fn ensure(
+    server: &Inner,
+    kind: &ResourceType,
+    namespace: &str,
+    mut object: Value,
+    home: Option<&Home>,
+) -> Result<bool> {
     let name = crate::metadata::name(&object).to_owned();
     if server.objects.get(kind, namespace, &name).await?.is_some() {
         return Ok(false);
     }
     complete(server, kind, namespace, &mut object);
-    Ok(matches!(server.objects.create(kind, namespace, &name, &object).await?, Swap::Done(_)))
+    match server.objects.create(kind, namespace, &name, &object, home).await? {
+        Created::Done(_) => Ok(true),
+        Created::Taken(_) => Ok(false),
+        Created::Moved => Err(Failure::modified("", "namespaces", namespace)),
+    }
 }
 
 /// Gives a new object its defaults and the metadata the server sets.

@@ -1,6 +1,6 @@
 //! Namespaces: what is in every one, and how one goes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use thane_kv::Query;
@@ -8,13 +8,11 @@ use thane_kv::Query;
 use super::change::Change;
 use super::edit::{edit, ensure};
 use super::queue::{Queue, Work};
-use super::remains::Remains;
-use crate::failure::{Failure, Result};
+use super::sweep::Sweep;
+use crate::failure::Result;
 use crate::metadata;
-use crate::objects::storage_failure;
-use crate::options::DeleteOptions;
+use crate::objects::{Home, storage_failure};
 use crate::server::Inner;
-use crate::verbs::delete::{Deletion, remove_object};
 
 const ROOT_CA: &str = "kube-root-ca.crt";
 const ROOT_CA_NOTE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
@@ -25,12 +23,12 @@ const ROOT_CA_NOTE: &str = "Contains a CA bundle that can be used to verify the 
 const CLIENT_CA: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 
 /// Names the work a change asks for; `going` are the namespaces that are going away.
-pub(super) fn take(change: &Change, going: &mut BTreeSet<String>, queue: &mut Queue) {
+pub(super) fn take(change: &Change, going: &mut BTreeMap<String, Going>, queue: &mut Queue) {
     let Some(meta) = change.meta() else { return };
     if change.is("", "namespaces") {
         match &change.new {
             Some(new) if new.deletion_timestamp.is_some() => {
-                going.insert(new.name.clone());
+                going.entry(new.name.clone()).or_default();
                 queue.push(Work::Terminate(new.name.clone()));
             }
             None => {
@@ -49,7 +47,8 @@ pub(super) fn take(change: &Change, going: &mut BTreeSet<String>, queue: &mut Qu
             queue.push(Work::Defaults(meta.namespace.clone()));
         }
         // the last object of a namespace that is going away lets it go
-        if going.contains(&meta.namespace) {
+        if let Some(going) = going.get_mut(&meta.namespace) {
+            going.is_stirred = true;
             queue.push(Work::Terminate(meta.namespace.clone()));
         }
     }
@@ -95,11 +94,12 @@ pub(super) async fn defaults(server: &Inner, namespace: &str) -> Result<()> {
     if metadata::deletion_timestamp(&stored.value(&kind)?).is_some() {
         return Ok(());
     }
+    let home = Home::new(&kind, namespace, &stored);
     let accounts = server.catalog.builtin("", "serviceaccounts");
-    ensure(server, &accounts, namespace, default_account()).await?;
+    ensure(server, &accounts, namespace, default_account(), Some(&home)).await?;
     let maps = server.catalog.builtin("", "configmaps");
     for map in published(server, namespace) {
-        if ensure(server, &maps, namespace, map.clone()).await? {
+        if ensure(server, &maps, namespace, map.clone(), Some(&home)).await? {
             continue;
         }
         edit(server, &maps, namespace, metadata::name(&map), |object| {
@@ -112,19 +112,37 @@ pub(super) async fn defaults(server: &Inner, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Empties a namespace that is going away and, once it is empty, lets it go.
-pub(super) async fn terminate(server: &Inner, namespace: &str) -> Result<()> {
+/// A namespace that is going away.
+#[derive(Default)]
+pub(super) struct Going {
+    /// How far it has been emptied.
+    sweep: Option<Sweep>,
+    /// Something of it went since that began, so that what it left may be gone by now.
+    is_stirred: bool,
+}
+
+/// Empties a part of a namespace that is going away and, once it is empty, lets it go. Whether there is more to do now.
+pub(super) async fn terminate(server: &Inner, namespace: &str, going: &mut Going) -> Result<bool> {
     let kind = server.catalog.builtin("", "namespaces");
-    let Some(stored) = server.objects.get(&kind, "", namespace).await? else { return Ok(()) };
+    let Some(stored) = server.objects.get(&kind, "", namespace).await? else { return Ok(false) };
     let object = stored.value(&kind)?;
     if metadata::deletion_timestamp(&object).is_none() {
-        return Ok(());
+        return Ok(false);
     }
-    let left = empty(server, namespace).await?;
+    let mut sweep = going.sweep.take().unwrap_or_else(|| {
+        going.is_stirred = false;
+        Sweep::new(server)
+    });
+    if !sweep.step(server, namespace).await? {
+        going.sweep = Some(sweep);
+        return Ok(true);
+    }
+    let left = sweep.left();
     if !left.is_nothing() {
         // their deletion wakes this work again
         let now = crate::time::seconds(server.clock.now());
-        return edit(server, &kind, "", namespace, |object| left.tell(object, &now)).await;
+        edit(server, &kind, "", namespace, |object| left.tell(object, &now)).await?;
+        return Ok(going.is_stirred);
     }
     edit(server, &kind, "", namespace, |object: &mut Value| {
         let Some(list) = object["spec"]["finalizers"].as_array_mut() else { return false };
@@ -132,33 +150,6 @@ pub(super) async fn terminate(server: &Inner, namespace: &str) -> Result<()> {
         list.retain(|item| item != "kubernetes");
         list.len() != before
     })
-    .await
-}
-
-/// Deletes everything in the namespace, pods before what protects them; answers what still waits for finalizers or grace.
-async fn empty(server: &Inner, namespace: &str) -> Result<Remains> {
-    let mut left = Remains::default();
-    let mut kinds = server.catalog.types().collections();
-    kinds.retain(|kind| kind.namespaced);
-    kinds.sort_by_key(|kind| !kind.is("", "pods"));
-    for kind in kinds {
-        let page =
-            server.objects.store().range(Query::prefix(kind.key(namespace, ""))).await.map_err(storage_failure)?;
-        for entry in &page.entries {
-            let stored = server.objects.open(&kind, entry)?;
-            let object = stored.value(&kind)?;
-            let (name, now) = (metadata::name(&object), server.clock.now());
-            match remove_object(&server.objects, &kind, namespace, name, &DeleteOptions::default(), Some(stored), now)
-                .await
-            {
-                Ok(Deletion::Gone(_)) | Err(Failure { code: 404, .. }) => {}
-                Ok(Deletion::Marked(_)) => left.count(&kind, &object),
-                Err(failure) => return Err(failure),
-            }
-        }
-        if kind.is("", "pods") && !left.is_nothing() {
-            break;
-        }
-    }
-    Ok(left)
+    .await?;
+    Ok(false)
 }

@@ -11,8 +11,6 @@ use tokio::time::Instant;
 pub(super) enum Work {
     /// A `CustomResourceDefinition` changed.
     Definition(String),
-    /// A `ClusterRole` changed that others may be made of.
-    Aggregate,
     /// The certificate authority changed.
     Authority,
     /// A namespace may lack its default objects.
@@ -57,6 +55,11 @@ impl Queue {
         Some(work)
     }
 
+    /// Whether something waits for nothing but its turn.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.waiting.values().map(|(at, _)| *at).min()
     }
@@ -80,15 +83,15 @@ mod tests {
     fn work_is_done_once_and_failures_pause_longer_each_time() {
         let mut queue = Queue::default();
         let start = Instant::now();
-        queue.push(Work::Aggregate);
-        queue.push(Work::Aggregate);
-        assert_eq!(queue.pop(start), Some(Work::Aggregate));
+        queue.push(Work::Authority);
+        queue.push(Work::Authority);
+        assert_eq!(queue.pop(start), Some(Work::Authority));
         assert_eq!(queue.pop(start), None);
-        queue.failed(Work::Aggregate, start);
+        queue.failed(Work::Authority, start);
         assert_eq!(queue.pop(start), None);
         assert_eq!(queue.next_due(), Some(start + PAUSE_MIN));
-        assert_eq!(queue.pop(start + PAUSE_MIN), Some(Work::Aggregate));
-        queue.failed(Work::Aggregate, start);
+        assert_eq!(queue.pop(start + PAUSE_MIN), Some(Work::Authority));
+        queue.failed(Work::Authority, start);
         assert_eq!(queue.next_due(), Some(start + PAUSE_MIN * 2));
     }
 }

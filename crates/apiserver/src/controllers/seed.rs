@@ -21,7 +21,8 @@ pub(super) async fn seed(server: &Inner) -> Result<()> {
     }
     let namespaces = server.catalog.builtin("", "namespaces");
     // at once, so that they share commits
-    try_join_all(bootstrap::namespaces().into_iter().map(|object| ensure(server, &namespaces, "", object))).await?;
+    try_join_all(bootstrap::namespaces().into_iter().map(|object| ensure(server, &namespaces, "", object, None)))
+        .await?;
     try_join_all(roles().map(|(plural, object)| seed_role(server, plural, object))).await?;
     Ok(())
 }
@@ -60,7 +61,7 @@ fn first_objects(server: &Inner) -> Vec<New> {
 async fn seed_role(server: &Inner, plural: &str, wanted: Value) -> Result<()> {
     let kind = server.catalog.builtin(RBAC, plural);
     let (namespace, name) = (metadata::namespace(&wanted).to_owned(), metadata::name(&wanted).to_owned());
-    if ensure(server, &kind, &namespace, wanted.clone()).await? {
+    if ensure(server, &kind, &namespace, wanted.clone(), None).await? {
         return Ok(());
     }
     edit(server, &kind, &namespace, &name, |object| match bootstrap::reconciled(object, &wanted) {

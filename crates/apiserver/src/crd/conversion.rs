@@ -40,7 +40,18 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, path: &Path) -> Vec<Fi
         !before.is_empty() && !before.iter().any(|version| ACCEPTED.contains(version))
     });
     errors.extend(review_versions(&versions, !lenient, &path.child("conversionReviewVersions")));
+    // Nobody is asked to convert here, so that what needs it would be shown as it is stored. One that is there may go on.
+    let was_there = old.and_then(|old| old.get("spec")).is_some_and(needs_webhook);
+    if errors.is_empty() && needs_webhook(spec) && !was_there {
+        errors.push(FieldError::not_supported(&path.child("strategy"), "Webhook", &["None"]));
+    }
     errors
+}
+
+/// Whether objects of one version may have to be shown in another, by a webhook.
+fn needs_webhook(spec: &Value) -> bool {
+    let several = spec.get("versions").and_then(Value::as_array).is_some_and(|versions| versions.len() > 1);
+    several && spec.pointer("/conversion/strategy").and_then(Value::as_str) == Some("Webhook")
 }
 
 fn client_config(client: &Value, path: &Path) -> Vec<FieldError> {

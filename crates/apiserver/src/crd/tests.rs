@@ -52,6 +52,39 @@ fn definitions_are_refused_as_kubernetes_refuses_them() {
 }
 
 #[test]
+fn a_webhook_is_refused_where_it_would_have_to_be_called() {
+    let data: Value = serde_json::from_str(include_str!("testdata/refused.json")).unwrap();
+    let mut one = data["base"].clone();
+    let client = json!({"service": {"name": "a", "namespace": "b"}});
+    let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": client});
+    one["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
+    assert_eq!(refusal(&one), "", "with one version there is nothing to convert");
+    let mut two = one.clone();
+    let mut second = two["spec"]["versions"][0].clone();
+    second["name"] = json!("v7");
+    second["storage"] = json!(false);
+    two["spec"]["versions"].as_array_mut().unwrap().push(second);
+    let why = "spec.conversion.strategy: Unsupported value: \"Webhook\": supported values: \"None\"";
+    assert_eq!(refusal(&two), why);
+    let (one, two) = (established(one), established(two));
+    let errors = |new: &Value, old: &Value| -> Vec<String> {
+        validate_update(new, old).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(errors(&two, &one), [why]);
+    assert_eq!(errors(&two, &two), Vec::<String>::new(), "what an older version let in can be changed, and can go");
+}
+
+/// The definition as it is stored once it is served.
+fn established(mut crd: Value) -> Value {
+    let now = "2024-01-01T00:00:00Z".parse().unwrap();
+    default(&mut crd);
+    prepare_create(&mut crd);
+    assert!(accept(&mut crd, &Names::default(), now));
+    assert!(establish(&mut crd, now));
+    crd
+}
+
+#[test]
 fn an_established_definition_keeps_its_scope_and_kind() {
     let data: Value = serde_json::from_str(include_str!("testdata/refused.json")).unwrap();
     let mut old = data["base"].clone();

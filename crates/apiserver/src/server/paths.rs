@@ -27,8 +27,9 @@ pub(super) async fn answer(server: &Arc<Inner>, info: &RequestInfo, request: &Pa
     let json = |value: serde_json::Value| response::value(200, &value, Encoding::Json);
     Ok(match parts.as_slice() {
         [] => json(discovery::paths(&types)),
-        ["healthz" | "livez", ..] => response::text(200, "ok"),
-        ["readyz", ..] => readyz(server, request.uri.query()),
+        ["healthz" | "livez"] | ["healthz" | "livez" | "readyz", "ping"] => response::text(200, "ok"),
+        ["readyz"] => readyz(server, request.uri.query()),
+        ["readyz", check] => one_check(server, check),
         ["version"] => json(discovery::version()),
         ["api" | "apis"] if accepted.aggregated_discovery => {
             tagged(&discovery::aggregated(&types, parts[0] == "api").to_string(), request)
@@ -61,6 +62,15 @@ fn readyz(server: &Inner, query: Option<&str>) -> Answer {
         (true, false) => response::text(200, "ok"),
         (true, true) => response::text(200, format!("{report}readyz check passed\n")),
         (false, _) => response::text(500, format!("{report}readyz check failed\n")),
+    }
+}
+
+/// One of the conditions of being ready.
+fn one_check(server: &Inner, name: &str) -> Answer {
+    match server.readiness.of(name) {
+        None => not_found(),
+        Some(Ok(())) => response::text(200, "ok"),
+        Some(Err(reason)) => response::text(500, format!("internal server error: {reason}\n")),
     }
 }
 
@@ -152,7 +162,15 @@ mod tests {
         let waiting = "[-]endpoints failed: starting\nreadyz check failed\n".to_owned();
         assert_eq!(get(&server, "/readyz").await, (500, waiting));
         assert_eq!(get(&server, "/livez").await, (200, "ok".to_owned()));
+        assert_eq!(get(&server, "/readyz/endpoints").await, (500, "internal server error: starting\n".to_owned()));
+        for path in ["/livez/endpoints", "/healthz/other", "/readyz/other", "/readyz/ping/more"] {
+            assert_eq!(get(&server, path).await.0, 404, "{path}");
+        }
+        for path in ["/livez/ping", "/healthz/ping", "/readyz/ping"] {
+            assert_eq!(get(&server, path).await, (200, "ok".to_owned()), "{path}");
+        }
         endpoints.holds();
+        assert_eq!(get(&server, "/readyz/endpoints").await.0, 200);
         assert_eq!(get(&server, "/readyz").await, (200, "ok".to_owned()));
         let verbose = "[+]endpoints ok\nreadyz check passed\n".to_owned();
         assert_eq!(get(&server, "/readyz?verbose").await, (200, verbose));

@@ -7,7 +7,7 @@ use super::{Call, decode};
 use crate::admission;
 use crate::failure::{Failure, Result};
 use crate::metadata;
-use crate::objects::{Stored, Swap};
+use crate::objects::{Created, Home, Stored};
 use crate::options::WriteOptions;
 use crate::patch::apply::track_update;
 use crate::patch::managed::manager_from_user_agent;
@@ -16,6 +16,8 @@ use crate::response::Answer;
 
 /// How often a generated name is tried again when it is taken.
 const GENERATED_TRIES: usize = 8;
+/// How often a namespace is asked again because it changed meanwhile.
+const HOME_TRIES: usize = 16;
 
 /// Handles POST to a collection.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
@@ -75,14 +77,14 @@ pub(crate) async fn insert(call: &Call<'_>, options: &WriteOptions, mut object: 
 
 /// As [`insert`], for an object whose managed fields are settled.
 pub(crate) async fn insert_applied(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
-    admission::create(call, &mut object).await?;
+    let home = admission::create(call, &mut object).await?;
     complete(call, &mut object);
     // held until the object is stored
     let _claim = admission::allocate(call, &mut object, None).await?;
-    store(call, options, object).await
+    store(call, options, object, home).await
 }
 
-async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Result<Answer> {
+async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value, home: Option<Home>) -> Result<Answer> {
     let generated = metadata::name(&object).is_empty() && !metadata::generate_name(&object).is_empty();
     for attempt in 0..GENERATED_TRIES {
         if generated {
@@ -99,20 +101,30 @@ async fn store(call: &Call<'_>, options: &WriteOptions, mut object: Value) -> Re
             }
             return call.present_value(201, object);
         }
-        match call.objects().create(&call.kind, call.namespace(), &name, &call.kind.stored_form(&object)).await? {
-            Swap::Done(stored) => return call.present(201, &stored),
-            Swap::Lost(_) if generated && attempt + 1 < GENERATED_TRIES => {}
-            Swap::Lost(there) => return Err(taken(call, &name, there.as_ref())),
+        match swap_in(call, &name, &call.kind.stored_form(&object), home.clone()).await? {
+            Created::Done(stored) => return call.present(201, &stored),
+            Created::Taken(_) if generated && attempt + 1 < GENERATED_TRIES => {}
+            Created::Taken(there) => return Err(taken(call, &name, &there)),
+            Created::Moved => return Err(Failure::modified("", "namespaces", call.namespace())),
         }
     }
     Err(Failure::internal("no free name was found"))
 }
 
-fn taken(call: &Call<'_>, name: &str, there: Option<&Stored>) -> Failure {
+/// Stores the object in its namespace as that is now: one that changed is asked again, and one that goes refuses.
+async fn swap_in(call: &Call<'_>, name: &str, object: &Value, mut home: Option<Home>) -> Result<Created> {
+    for _ in 0..HOME_TRIES {
+        match call.objects().create(&call.kind, call.namespace(), name, object, home.as_ref()).await? {
+            Created::Moved => home = admission::home(call, name).await?,
+            ended => return Ok(ended),
+        }
+    }
+    Ok(Created::Moved)
+}
+
+fn taken(call: &Call<'_>, name: &str, there: &Stored) -> Failure {
     let failure = Failure::already_exists(&call.kind.group, &call.kind.plural, name);
-    let going = there
-        .and_then(|stored| stored.value(&call.kind).ok())
-        .is_some_and(|object| metadata::deletion_timestamp(&object).is_some());
+    let going = there.value(&call.kind).is_ok_and(|object| metadata::deletion_timestamp(&object).is_some());
     if going {
         Failure { message: format!("object is being deleted: {}", failure.message), ..failure }
     } else {

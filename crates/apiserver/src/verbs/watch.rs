@@ -28,8 +28,8 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lives that does not say; the client opens the next one.
 const LIFE_MIN_SECONDS: u64 = 1800;
-/// Initial objects sent in one chunk.
-const CHUNK: usize = 500;
+/// Bytes of initial objects that are rendered at once, about: what a client has not taken yet stays as it is stored.
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Handles a watch.
 pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
@@ -48,7 +48,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         headed: false,
         floor: 0,
     };
-    let mut pending = VecDeque::new();
+    let mut start = Start::default();
     let mut after = wanted;
     if initial || from_now {
         options.limit = 0;
@@ -57,12 +57,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         let page = list::page(call, &options, &feed.filter).await?;
         after = page.revision;
         if initial {
-            for chunk in page.items.chunks(CHUNK) {
-                pending.push_back(feed.initial(chunk)?);
-            }
-            if options.send_initial_events == Some(true) && options.bookmarks {
-                pending.push_back(feed.bookmark(after, true));
-            }
+            start.items = page.items.into_iter();
+            start.end = (options.send_initial_events == Some(true) && options.bookmarks).then_some(after);
         }
     }
     let current = call.objects().store().revision();
@@ -82,7 +78,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let watcher = Watcher {
         feed,
         source,
-        pending,
+        start,
+        pending: VecDeque::new(),
         end,
         next_bookmark: options.bookmarks.then(|| next_bookmark(end)),
         seen: after,
@@ -103,6 +100,7 @@ fn next_bookmark(end: Instant) -> Instant {
 struct Watcher {
     feed: Feed,
     source: Box<dyn Watch>,
+    start: Start,
     pending: VecDeque<Bytes>,
     end: Instant,
     next_bookmark: Option<Instant>,
@@ -110,6 +108,32 @@ struct Watcher {
     asked: u64,
     closed: bool,
     _place: Place,
+}
+
+/// The state a watch begins with, as far as it has not been sent.
+#[derive(Default)]
+struct Start {
+    items: std::vec::IntoIter<Stored>,
+    /// The revision whose state this is, where the client wants to be told that it has all of it.
+    end: Option<u64>,
+}
+
+impl Start {
+    /// The next piece of it.
+    fn next(&mut self, feed: &mut Feed) -> Option<Result<Bytes>> {
+        if self.items.len() == 0 {
+            return self.end.take().map(|revision| Ok(feed.bookmark(revision, true)));
+        }
+        let mut out = Vec::new();
+        while out.len() < CHUNK_BYTES
+            && let Some(item) = self.items.next()
+        {
+            if let Err(failure) = feed.line("ADDED", &item, &mut out) {
+                return Some(Err(failure));
+            }
+        }
+        Some(Ok(out.into()))
+    }
 }
 
 enum Step {
@@ -123,6 +147,13 @@ impl Watcher {
         futures::stream::unfold(self, |mut watcher| async move {
             loop {
                 if let Some(chunk) = watcher.pending.pop_front() {
+                    return Some((chunk, watcher));
+                }
+                if let Some(chunk) = watcher.start.next(&mut watcher.feed).filter(|_| !watcher.closed) {
+                    let chunk = chunk.unwrap_or_else(|failure| {
+                        watcher.closed = true;
+                        error_line(&failure)
+                    });
                     return Some((chunk, watcher));
                 }
                 if watcher.closed {
@@ -199,14 +230,6 @@ struct Feed {
 impl Feed {
     fn objects(&self) -> &Objects {
         &self.server.objects
-    }
-
-    fn initial(&mut self, items: &[Stored]) -> Result<Bytes> {
-        let mut out = Vec::new();
-        for item in items {
-            self.line("ADDED", item, &mut out)?;
-        }
-        Ok(out.into())
     }
 
     /// What a change is to this client: something may come into or go out of its selection.

@@ -96,3 +96,60 @@ async fn a_kind_goes_with_its_objects() {
     established(&cluster).await;
     assert_eq!(toys(&cluster.admin()).list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_new_is_stored_while_its_definition_goes() {
+    let cluster = Cluster::start().await;
+    let definitions = established(&cluster).await;
+    let api = toys(&cluster.admin());
+    let mut held = toy("car", &json!({}));
+    held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    api.create(&PostParams::default(), &held).await.unwrap();
+    definitions.delete("toys.example.com", &DeleteParams::default()).await.unwrap();
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let refusal = || async { api.create(&dry, &toy("bus", &json!({}))).await.err() };
+    eventually("new objects are refused", || async { refusal().await.is_some() }).await;
+    let kube::Error::Api(status) = refusal().await.unwrap() else { panic!("no answer of the server") };
+    assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"));
+    let why =
+        "toys.example.com \"bus\" is forbidden: create not allowed while custom resource definition is terminating";
+    assert_eq!(status.message, why);
+    let applied = api.patch("bus", &PatchParams::apply("me"), &Patch::Apply(toy("bus", &json!({})))).await.unwrap_err();
+    assert!(matches!(applied, kube::Error::Api(status) if status.message == why));
+    let letting_go = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    api.patch("car", &PatchParams::default(), &letting_go).await.unwrap();
+    eventually("the definition goes", || async { definitions.get_opt("toys.example.com").await.unwrap().is_none() })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_created_while_its_definition_goes_does_not_come_back() {
+    let cluster = Cluster::start().await;
+    for round in 0..10 {
+        let definitions = established(&cluster).await;
+        let api = toys(&cluster.admin());
+        assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 0, "round {round}");
+        let writers = (0..4).map(|writer| {
+            let api = api.clone();
+            async move {
+                let mut number = 0;
+                while api
+                    .create(&PostParams::default(), &toy(&format!("t-{writer}-{number}"), &json!({})))
+                    .await
+                    .is_ok()
+                {
+                    number += 1;
+                }
+            }
+        });
+        let params = DeleteParams::default();
+        let deletion = definitions.delete("toys.example.com", &params);
+        let (_, deleted) = tokio::join!(futures::future::join_all(writers), deletion);
+        deleted.unwrap();
+        eventually("the definition goes", || async {
+            definitions.get_opt("toys.example.com").await.unwrap().is_none()
+        })
+        .await;
+        eventually("the kind is no longer served", || async { api.list(&ListParams::default()).await.is_err() }).await;
+    }
+}

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::Resource;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use crate::{Cluster, config_map, eventually};
@@ -89,4 +89,65 @@ async fn a_namespace_takes_its_objects_along_and_waits_for_finalizers() {
     let release = json!({"metadata": {"finalizers": null}});
     maps.patch("held", &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
     eventually("the namespace goes", || async { namespaces.get_opt("going").await.unwrap().is_none() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_outlives_its_namespace() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "going");
+    for round in 0..10 {
+        crate::namespace(&client, "going").await;
+        let found = maps.list(&ListParams::default()).await.unwrap();
+        assert!(found.iter().all(|map| map.name_any() == "kube-root-ca.crt"), "round {round}: {found:?}");
+        let writers = (0..4).map(|writer| {
+            let maps = maps.clone();
+            async move {
+                let mut number = 0;
+                while maps
+                    .create(&PostParams::default(), &config_map(&format!("m-{writer}-{number}"), "1"))
+                    .await
+                    .is_ok()
+                {
+                    number += 1;
+                }
+            }
+        });
+        let params = DeleteParams::default();
+        let labels = (0..10).map(|number| {
+            let (namespaces, patch) = (namespaces.clone(), json!({"metadata": {"labels": {"n": number.to_string()}}}));
+            async move { namespaces.patch("going", &PatchParams::default(), &Patch::Merge(&patch)).await.map(|_| ()) }
+        });
+        let deletion = async {
+            futures::future::try_join_all(labels).await.unwrap();
+            namespaces.delete("going", &params).await.unwrap();
+        };
+        tokio::join!(futures::future::join_all(writers), deletion);
+        eventually("the namespace goes", || async { namespaces.get_opt("going").await.unwrap().is_none() }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_with_much_in_it_goes_though_some_of_it_is_held() {
+    let cluster = Cluster::start().await;
+    let client = cluster.admin();
+    crate::namespace(&client, "full").await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "full");
+    for number in 0..300 {
+        let mut map = config_map(&format!("m-{number:03}"), "1");
+        map.metadata.finalizers = (number % 3 == 0).then(|| vec!["x.io/hold".to_owned()]);
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete("full", &DeleteParams::default()).await.unwrap();
+    eventually("what is not held goes", || async {
+        maps.list(&ListParams::default()).await.unwrap().items.len() == 100
+    })
+    .await;
+    let release = json!({"metadata": {"finalizers": null}});
+    for number in (0..300).step_by(3) {
+        maps.patch(&format!("m-{number:03}"), &PatchParams::default(), &Patch::Merge(&release)).await.unwrap();
+    }
+    eventually("the namespace goes", || async { namespaces.get_opt("full").await.unwrap().is_none() }).await;
 }

@@ -64,7 +64,8 @@ fn prepare() -> Result<Server> {
     let mut groups = groups;
     let work = std::mem::take(&mut groups.work);
     let confinement = Some(Arc::new(Confinement::new(&plan.user, plan.capabilities, work)?));
-    let launcher = Launcher { confinement, score, env: plan.env.clone(), directory: plan.working_directory.clone() };
+    let (env, work, open_files) = (plan.env.clone(), plan.working_directory.clone(), plan.open_files);
+    let launcher = Launcher { confinement, score, env, directory: work, open_files };
     let table = Table::new(launcher, groups, Reaper::start()?);
     let settings = Settings { main: plan.main, log: plan.log, passed_on: false, owner: Some(plan.user) };
     Server::new(settings, table, listener, directory)

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use thane_executor::message::{Failure as Sort, Size, Spawn};
@@ -24,6 +25,8 @@ pub(super) struct Launcher {
     pub(super) score: Option<Score>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) directory: String,
+    /// The soft limit of open files, where it is not ours.
+    pub(super) open_files: Option<u64>,
 }
 
 /// A started process and our ends of its streams.
@@ -57,9 +60,13 @@ impl Launcher {
         .map_err(|error| (Sort::Other, format!("open its streams: {error}")))?;
         let (confinement, terminal) = (self.confinement.clone(), spawn.terminal.is_some());
         let raised = self.score.as_ref().map(Score::raise);
-        let started = sys::spawn(&mut command, move || match &confinement {
-            Some(confinement) => confinement.enter(group.as_ref(), terminal),
-            None => unconfined(terminal),
+        let open_files = self.open_files;
+        let started = sys::spawn(&mut command, move || {
+            open_files.map_or(Ok(()), limit_open_files)?;
+            match &confinement {
+                Some(confinement) => confinement.enter(group.as_ref(), terminal),
+                None => unconfined(terminal),
+            }
         });
         drop(raised);
         let child = started.map_err(|error| refused(program, directory, &error))?;
@@ -101,6 +108,13 @@ impl Drop for Raised<'_> {
     fn drop(&mut self) {
         self.0.set(0);
     }
+}
+
+/// Sets the soft limit of open files; the hard one stays, and with it how far a program may lift its own.
+fn limit_open_files(soft: u64) -> std::io::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = Some(limit.maximum.map_or(soft, |hard| soft.min(hard)));
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 /// What even an unconfined process is: a session of its own that gains nothing.

@@ -72,7 +72,7 @@ pub(super) fn spawn(
         }
         Ok(())
     };
-    // SAFETY: the first keeps to the rule above; the one caller passes `confine::Confinement::enter` or `setsid` and the like, which do, too.
+    // SAFETY: the first keeps to the rule above; the one caller passes `setrlimit`, `confine::Confinement::enter` or `setsid` and the like, which do, too.
     unsafe { command.pre_exec(heeded).pre_exec(setup) };
     command.spawn()
 }

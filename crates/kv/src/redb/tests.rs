@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -111,6 +111,44 @@ impl Disk for FragileDisk {
     }
 }
 
+/// A disk that is full from one moment on.
+#[derive(Debug)]
+struct FullDisk {
+    below: Arc<FragileDisk>,
+    full: AtomicBool,
+}
+
+impl FullDisk {
+    fn check(&self) -> io::Result<()> {
+        if self.full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl Disk for FullDisk {
+    fn length(&self) -> io::Result<u64> {
+        self.below.length()
+    }
+
+    fn resize(&self, length: u64) -> io::Result<()> {
+        self.check()?;
+        self.below.resize(length)
+    }
+
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        self.below.read_at(out, at)
+    }
+
+    fn write_at(&self, data: &[u8], at: u64) -> io::Result<()> {
+        self.check()?;
+        self.below.write_at(data, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.check()?;
+        self.below.sync()
+    }
+}
+
 fn options() -> RedbOptions {
     let history = HistoryLimits { revisions: 100, ..HistoryLimits::default() };
     RedbOptions { history, journal_bytes: 96 * 4096, ..RedbOptions::default() }
@@ -175,4 +213,29 @@ fn a_power_cut_takes_nothing_acknowledged() {
             cut_while_writing(seed).await;
         }
     });
+}
+
+fn put(number: u64) -> Txn {
+    Txn { compares: vec![], mutations: vec![mutation(number)] }
+}
+
+#[tokio::test]
+async fn a_store_that_failed_says_so_and_what_it_acknowledged_is_there_again() {
+    let below = FragileDisk::new(Vec::new(), 0, &Arc::default());
+    let disk = Arc::new(FullDisk { below, full: AtomicBool::new(false) });
+    let store = start(open::initialize(Arc::clone(&disk) as Arc<dyn Disk>, &options()));
+    store.txn(put(1)).await.unwrap();
+    let stopped = store.stopped();
+    disk.full.store(true, Ordering::SeqCst);
+    assert!(matches!(store.txn(put(2)).await, Err(Error::Storage(_))));
+    let failure = stopped.await.unwrap_err();
+    assert!(failure.to_string().starts_with("the store disk stopped: storage failed: "), "{failure}");
+    assert!(matches!(store.txn(put(2)).await, Err(Error::Storage(_))), "nothing is taken any more, and it is said why");
+
+    disk.full.store(false, Ordering::SeqCst);
+    let store = start(open::attach(disk, &options()));
+    assert_eq!(count(&store).await, 1);
+    let stopped = store.stopped();
+    store.close().await.unwrap();
+    stopped.await.unwrap();
 }

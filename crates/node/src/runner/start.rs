@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Container;
 use thane_executor::plan::{ContainerPlan, LAST_WORD, LogLimits, Lower, Mount, ROOT, Root, Source};
+use thane_runtime::open_files;
 use tokio::sync::mpsc;
 
 use super::prepare::failed;
@@ -185,6 +186,7 @@ impl Runner {
             capabilities: launch::capabilities(container)?,
             oom_score: resources::oom_score(&self.pod, container, self.shared.memory),
             log: LogLimits::default(),
+            open_files: open_files::inherited(),
         })
     }
 

@@ -12,15 +12,20 @@ use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use thane_runtime::SystemClock;
+use thane_runtime::pki::{self, Authority, Subject};
 
-use super::sequence::{Identity, Sequence, Step, Until, Watch};
+use super::sequence::{Certificate, Identity, Sequence, Step, Until, Watch};
 use super::{Normaliser, Target, substitute};
 use crate::client::{Answer, HttpsClient};
+use crate::endpoint::{ClientIdentity, Endpoint};
 
 /// Sequences in flight at once on one server.
 const PARALLEL: usize = 8;
 /// Headers that clients act on.
 const HEADERS: [&str; 4] = ["content-type", "warning", "retry-after", "allow"];
+/// How long a certificate that nobody believes would hold.
+const LIFETIME: Duration = Duration::from_hours(24);
 /// Text answers are compared up to here.
 const TEXT_LIMIT: usize = 4096;
 
@@ -37,6 +42,8 @@ pub struct Recording {
 pub struct Runner {
     admin: HttpsClient,
     anonymous: HttpsClient,
+    foreign: HttpsClient,
+    expired: HttpsClient,
     run: String,
 }
 
@@ -59,6 +66,8 @@ impl Runner {
         Ok(Self {
             admin: HttpsClient::new(endpoint)?,
             anonymous: HttpsClient::new(&endpoint.anonymous())?,
+            foreign: HttpsClient::new(&unknown(endpoint, Duration::ZERO)?)?,
+            expired: HttpsClient::new(&unknown(endpoint, 2 * LIFETIME)?)?,
             run: run.to_owned(),
         })
     }
@@ -139,7 +148,7 @@ impl Runner {
 
     async fn once(&self, step: &Step, saved: &Saved) -> Result<Value> {
         let request = self.request(step, saved)?;
-        let client = if anonymous(step) { &self.anonymous } else { &self.admin };
+        let client = self.client(step);
         let Some(watch) = &step.watch else {
             let answer = client.exchange(request).await?;
             return Ok(record(&answer, &HEADERS));
@@ -154,6 +163,17 @@ impl Runner {
         Ok(
             json!({"status": parts.status.as_u16(), "headers": chosen(&parts.headers, &HEADERS), "events": events, "ended": ended}),
         )
+    }
+
+    /// Whoever shows the certificate the step is sent with, or none.
+    fn client(&self, step: &Step) -> &HttpsClient {
+        match &step.identity {
+            Some(Identity::Detail { certificate: Some(Certificate::Foreign), .. }) => &self.foreign,
+            Some(Identity::Detail { certificate: Some(Certificate::Expired), .. }) => &self.expired,
+            Some(Identity::Detail { token: Some(_), .. }) => &self.anonymous,
+            Some(Identity::Name(name)) if name == "anonymous" => &self.anonymous,
+            _ => &self.admin,
+        }
     }
 
     fn request(&self, step: &Step, saved: &Saved) -> Result<Request<Full<Bytes>>> {
@@ -210,12 +230,18 @@ pub(super) fn keep(step: &Step, record: &mut Value, saved: &Saved) -> Result<()>
     Ok(())
 }
 
-fn anonymous(step: &Step) -> bool {
-    match &step.identity {
-        Some(Identity::Name(name)) => name == "anonymous",
-        Some(Identity::Detail { token, .. }) => token.is_some(),
-        None => false,
-    }
+/// The same server, called by an administrator of another cluster whose certificate was made some time ago.
+fn unknown(endpoint: &Endpoint, ago: Duration) -> Result<Endpoint> {
+    let made = SystemClock::shared().now() - ago;
+    let subject = Subject {
+        common_name: "admin".to_owned(),
+        organization: Some("system:masters".to_owned()),
+        organizational_unit: None,
+    };
+    let authority = Authority::create("another cluster", made, LIFETIME)?;
+    let identity = authority.issue(&pki::Request::client(subject), made, LIFETIME)?;
+    let client = ClientIdentity { certificate: identity.cert_pem, key: identity.key_pem };
+    Ok(Endpoint { client: Some(client), ..endpoint.clone() })
 }
 
 fn identity_headers(identity: Option<&Identity>) -> Vec<(&'static str, String)> {
@@ -223,7 +249,7 @@ fn identity_headers(identity: Option<&Identity>) -> Vec<(&'static str, String)> 
         None => Vec::new(),
         Some(Identity::Name(name)) if name == "admin" || name == "anonymous" => Vec::new(),
         Some(Identity::Name(name)) => vec![("impersonate-user", name.clone())],
-        Some(Identity::Detail { user, groups, token }) => {
+        Some(Identity::Detail { user, groups, token, .. }) => {
             let user = user.iter().map(|user| ("impersonate-user", user.clone()));
             let groups = groups.iter().map(|group| ("impersonate-group", group.clone()));
             let token = token.iter().map(|token| ("authorization", format!("Bearer {token}")));

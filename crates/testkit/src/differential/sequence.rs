@@ -87,7 +87,19 @@ pub enum Identity {
         groups: Vec<String>,
         /// Sent as bearer token, without a client certificate.
         token: Option<String>,
+        /// Shown instead of the administrator's.
+        certificate: Option<Certificate>,
     },
+}
+
+/// A client certificate that no server believes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certificate {
+    /// Its authority is none of the server's.
+    Foreign,
+    /// It is out of date besides.
+    Expired,
 }
 
 /// How long a watch is read.

@@ -33,6 +33,12 @@ pub(crate) struct Up {
     /// Secret was written again the old key can go.
     #[arg(long, value_name = "FILE")]
     encryption_keys: Option<PathBuf>,
+    /// Let in whoever shows a bearer token of this file
+    ///
+    /// CSV as kube-apiserver's: a token, a user's name, its uid and, where it is in some, its groups in
+    /// quotes with commas between them. Read when the process starts.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Pods of one API that run on this machine at once
     #[arg(long, value_name = "N")]
     max_pods: Option<usize>,
@@ -56,6 +62,7 @@ impl Up {
         for variable in &settings.unknown_variables {
             tracing::warn!(variable, "an environment variable sets nothing");
         }
+        thane_runtime::open_files::lift();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -69,6 +76,7 @@ impl Up {
             ("up.clusters", "clusters", self.clusters.map(|clusters| json!(clusters))),
             ("up.autonomous", "autonomous", self.autonomous.map(|number| json!(number))),
             ("up.encryptionKeys", "encryption-keys", self.encryption_keys.as_ref().map(|file| json!(file))),
+            ("up.tokenFile", "token-file", self.token_file.as_ref().map(|file| json!(file))),
             ("up.maxPods", "max-pods", self.max_pods.map(|number| json!(number))),
             ("up.redis", "redis", self.redis.as_ref().map(|address| json!(address))),
             ("up.clusterRedis", "cluster-redis", (!self.cluster_redis.is_empty()).then(|| json!(self.cluster_redis))),

@@ -12,3 +12,4 @@ mod refusals;
 mod restart;
 mod running;
 mod secrets;
+mod tokens;

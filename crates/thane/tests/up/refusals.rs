@@ -79,6 +79,7 @@ fn settings_that_make_no_sense() {
     let place = Place::new();
     place.write("typo.yaml", "up:\n  cluster: 2\n");
     place.write("keys.yaml", "keys: [{id: a, secret: c2hvcnQ=}]\n");
+    place.write("tokens.csv", "secret,ann\n");
     place.write("file", "");
     let check = |variables: &[(&str, &str)], arguments: &[&str], exit: i32, parts: &[&str]| {
         contains_all(&refused(&place, variables, arguments, exit), parts);
@@ -93,6 +94,8 @@ fn settings_that_make_no_sense() {
     check(&[("THANE_UP_API_ADDRESS", "127.0.0.1:65535")], &[], 2, &["THANE-1001", "above port 65535"]);
     check(&[], &["--log-level", "loud!"], 2, &["THANE-1001"]);
     check(&[], &[free, "--encryption-keys", "keys.yaml"], 2, &["THANE-1001", "32 bytes"]);
+    check(&[], &[free, "--token-file", "tokens.csv"], 2, &["THANE-1001", "token,name,uid"]);
+    check(&[], &[free, "--token-file", "absent.csv"], 1, &["THANE-1003", "absent.csv"]);
     check(&[], &[free, "--encryption-keys", "absent.yaml"], 1, &["THANE-1003", "absent.yaml"]);
     check(&[], &[free, "--data", "file"], 1, &["THANE-1003", "file"]);
     assert!(!Path::new("file/hub").exists());
