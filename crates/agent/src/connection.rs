@@ -7,6 +7,7 @@ mod failure;
 mod metrics;
 mod session;
 mod stream;
+mod tokens;
 mod watched;
 mod websocket;
 

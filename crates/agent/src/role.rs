@@ -14,10 +14,10 @@ use thane_link::{
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::agent::{Agent, AgentLink};
-use thane_sync::link::{self, Peer};
+use thane_sync::link::{self, Peer, TROUBLES};
 use thane_sync::mapping::{AgentSide, Placement};
 use thane_sync::object::{Key, Kind, SECRET_TYPE};
-use thane_sync::resync::{DIGEST, PONG};
+use thane_sync::resync::{DIGEST, PLACES, PONG};
 use thane_sync::store::{Seen, version};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -79,7 +79,7 @@ impl Handle {
 
 /// What an agent can do beyond upstream's protocol.
 pub fn capabilities() -> std::collections::BTreeSet<String> {
-    [DIGEST, PONG, SHARDS, TUNNEL].map(str::to_owned).into()
+    [DIGEST, PLACES, PONG, SHARDS, TROUBLES, TUNNEL].map(str::to_owned).into()
 }
 
 /// What the hub is called as a peer.
@@ -103,6 +103,8 @@ pub fn start(config: &Config, parts: Parts, registry: &mut Registry, tasks: &Tas
         peer: HUB.to_owned(),
         passing: parts.passing,
         passage: parts.passage,
+        // The hub is told, and tells whoever asks.
+        troubled: Box::new(|_, _| {}),
     };
     let links = tasks.child("link");
     links.spawn_essential("loop", driver.run(received, links.clone()));

@@ -22,7 +22,7 @@ use thane_api::wire::events::event_stream_server::{EventStream, EventStreamServe
 use thane_api::wire::version::version_server::{Version, VersionServer};
 use thane_api::wire::version::{VersionRequest, VersionResponse};
 use thane_runtime::net::Tcp;
-use thane_runtime::{SystemClock, Tasks};
+use thane_runtime::{Clock, ManualClock, SharedClock, SystemClock, Tasks};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
@@ -38,6 +38,8 @@ struct Seen {
     requests: Vec<AuthRequest>,
     tokens: Vec<String>,
     signs_of_life: usize,
+    /// Whether nobody gets in any more.
+    refuses: bool,
 }
 
 #[derive(Clone)]
@@ -67,6 +69,9 @@ impl Authentication for Principal {
         let request = request.into_inner();
         let is_ours = request.version == self.demands;
         self.seen.lock().requests.push(request);
+        if self.seen.lock().refuses {
+            return Err(Status::unauthenticated("authentication failed"));
+        }
         if !is_ours {
             return Err(Status::failed_precondition("version mismatch"));
         }
@@ -127,6 +132,15 @@ impl EventStream for Principal {
 }
 
 async fn start(demands: &'static str, answers: Option<usize>, tasks: &Tasks) -> (Principal, Dialer) {
+    start_at(SystemClock::shared(), demands, answers, tasks).await
+}
+
+async fn start_at(
+    clock: SharedClock,
+    demands: &'static str,
+    answers: Option<usize>,
+    tasks: &Tasks,
+) -> (Principal, Dialer) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let principal = Principal { seen: Arc::default(), demands, answers };
@@ -141,7 +155,7 @@ async fn start(demands: &'static str, answers: Option<usize>, tasks: &Tasks) -> 
     config.capabilities = ["pong".to_owned()].into();
     config.backoff_first = Duration::from_millis(5);
     config.heartbeat_interval = answers.map(|_| Duration::from_millis(1));
-    (principal, Dialer::new(config, Tcp::shared(), None, SystemClock::shared()))
+    (principal, Dialer::new(config, Tcp::shared(), None, clock))
 }
 
 fn event() -> Event {
@@ -210,4 +224,38 @@ async fn a_hub_that_falls_silent_is_given_up() {
     within(state.wait_for(|state| matches!(state, State::Failed(Failure::Lost(_))))).await.unwrap();
     assert!(stream.close.is_cancelled());
     assert!(principal.seen.lock().signs_of_life > 10, "as long as it answered it was believed");
+}
+
+#[tokio::test]
+async fn calls_that_need_a_new_token_ask_for_it_together_and_a_hub_that_refuses_is_left_alone() {
+    let (tasks, _supervisor) = Tasks::root("test");
+    let clock = ManualClock::new(SystemClock::new().now());
+    let (principal, dialer) = start_at(Arc::new(clock.clone()), VERSION, None, &tasks).await;
+    let (on, mut opened) = mpsc::channel::<Opened>(1);
+    tasks.spawn("agent", connection::run(dialer, on, tasks.clone()));
+    let stream = within(opened.recv()).await.unwrap();
+    let many = async || {
+        let calls = (0..20).map(|_| async {
+            let mut request = Request::new(());
+            stream.calls.authorize(request.metadata_mut()).await
+        });
+        within(futures::future::join_all(calls)).await
+    };
+    let asked = || principal.seen.lock().requests.len();
+    assert!(many().await.iter().all(Result::is_ok));
+    assert_eq!(asked(), 1, "the first token is still good");
+    // This principal refreshes nothing.
+    clock.advance(Duration::from_hours(25));
+    assert!(many().await.iter().all(Result::is_ok));
+    assert_eq!(asked(), 2);
+    principal.seen.lock().refuses = true;
+    clock.advance(Duration::from_hours(1));
+    for _ in 0..3 {
+        assert!(many().await.iter().all(Result::is_err));
+    }
+    assert_eq!(asked(), 3, "a refusal is not asked for again at once");
+    principal.seen.lock().refuses = false;
+    clock.advance(Duration::from_mins(2));
+    assert!(many().await.iter().all(Result::is_ok));
+    assert_eq!(asked(), 4);
 }

@@ -130,6 +130,8 @@ pub enum Type {
     Digest,
     /// Ours: the digests of single objects, when the one over everything differs.
     DigestItems,
+    /// Ours: what an agent cannot do as things are, for its hub to know.
+    Troubles,
     /// Anything we do not know.
     Other(String),
 }
@@ -168,6 +170,10 @@ pub const CAPABILITIES: &str = "thane-capabilities";
 pub const DIGEST: &str = "digest";
 /// Capability: a sign of life is answered.
 pub const PONG: &str = "pong";
+/// How an agent says which namespaces its Applications have; the hub's has to be the same.
+pub const BY_NAMESPACE: &str = "by-namespace";
+/// The other way: by destination.
+pub const BY_DESTINATION: &str = "by-destination";
 /// Capability: requests to the cluster's API pass through the agent's connection.
 pub const TUNNEL: &str = "tunnel";
 

@@ -6,6 +6,7 @@ mod identity;
 mod news;
 mod record;
 mod requests;
+mod strangers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::hub::{Hub, HubLink};
 use thane_sync::link::{self, Peer};
-use thane_sync::mapping::HubSide;
+use thane_sync::mapping::{HubSide, Pattern};
 use thane_sync::object::{AGENT_NAME, Kind, SECRET_TYPE};
 use thane_sync::router::Router;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -41,8 +42,8 @@ pub struct Config {
     pub side: HubSide,
     /// Labels that Applications must have; empty for all.
     pub selector: String,
-    /// Whether the namespace of an autonomous agent may be made.
-    pub makes_namespaces: bool,
+    /// Which namespaces of autonomous agents may be made; none if there is no pattern.
+    pub makes_namespaces: Option<Pattern>,
     /// Labels of namespaces it makes.
     pub namespace_labels: Value,
     /// Bounds and intervals of each connection.
@@ -158,6 +159,7 @@ struct Running {
     objects: Objects,
     records: record::Records,
     requests: requests::Requests,
+    strangers: strangers::Strangers,
     tasks: Tasks,
 }
 
@@ -198,6 +200,12 @@ pub async fn start(
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
     };
+    let clock = Arc::clone(&parts.clock);
+    let records = tasks.child("records");
+    let records =
+        record::Records::start(parts.client.clone(), clock, config.side.placement, has_agents, &records, registry);
+    let strangers = strangers::Strangers::default();
+    strangers.register(registry.sub_registry_with_prefix(PREFIX));
     let side = Arc::new(config.side.clone());
     let roster = Roster::new(Arc::clone(&side));
     let running = Running {
@@ -205,7 +213,8 @@ pub async fn start(
         roster: roster.clone(),
         objects: Objects::new(parts.client.clone(), "thane-hub", config.writes_max, config.write_timeout),
         requests: requests::Requests::default(),
-        records: record::Records::start(parts.client, Arc::clone(&parts.clock), &tasks.child("records"), registry),
+        records,
+        strangers,
         clock: parts.clock,
         passing: parts.passing,
         passage: parts.passage,
@@ -308,7 +317,8 @@ impl Running {
     /// A new connection for an agent.
     fn driver(&self, agent: &str, cluster: &str) -> Driver<Hub> {
         let side = Arc::new(self.config.side.clone());
-        let makes_namespaces = self.config.makes_namespaces;
+        // The mirrors of an agent are in the namespace that has its name.
+        let makes_namespaces = self.config.makes_namespaces.as_ref().is_some_and(|pattern| pattern.matches(agent));
         let hub = Hub::new(side, self.principal_uid.clone(), agent.to_owned(), cluster.to_owned(), makes_namespaces);
         Driver {
             link: HubLink::new(hub, self.config.link.clone(), format!("{}-{agent}", self.salt)),
@@ -319,23 +329,27 @@ impl Running {
             peer: agent.to_owned(),
             passing: Arc::clone(&self.passing),
             passage: self.passage.clone(),
+            troubled: {
+                let (records, agent) = (self.records.clone(), agent.to_owned());
+                Box::new(move |whose, report| records.troubled(&agent, whose, &report))
+            },
         }
     }
 
     /// An agent's stream is open.
     async fn open(&mut self, stream: Stream) {
-        let identity = stream.identity;
-        let agent = identity.agent.clone();
+        let agent = stream.identity.agent.clone();
         if !self.router.has_agent(&agent) {
-            tracing::warn!(agent, "an agent without a cluster secret was turned away; `thane agents create` makes one");
-            stream.close.cancel();
-            return;
+            self.strangers.turn_away(&agent);
+            return stream.refuse(strangers::answer(&agent));
         }
+        self.strangers.known(&agent);
+        let identity = stream.identity;
         let news = self.router.set_mode(&agent, identity.mode);
         self.tell(news).await;
         self.tunnels.connected(&identity, stream.close.clone());
-        self.records.connected(&identity, stream.peer, self.clock.now());
         let number = self.roster.connected(&agent, &identity.capabilities, self.clock.now());
+        self.records.connected(&identity, number, stream.peer, self.clock.now());
         self.watch_end(&agent, &stream.close, number);
         let peer = Peer { capabilities: identity.capabilities };
         let (mode, namespace) = (identity.mode, identity.agent_namespace);
@@ -353,7 +367,7 @@ impl Running {
         self.tasks.spawn("stream-end", async move {
             tokio::select! {
                 () = close.cancelled() => {
-                    records.disconnected(&agent, clock.now());
+                    records.disconnected(&agent, stream, clock.now());
                     roster.disconnected(&agent, stream, clock.now());
                 }
                 () = stop.cancelled() => {}

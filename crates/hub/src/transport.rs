@@ -10,7 +10,7 @@ mod tunnel;
 mod websocket;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thane_api::event::{DecodeError, Event};
@@ -19,6 +19,7 @@ use thane_runtime::tls::ServerTls;
 use thane_runtime::{SharedClock, Tasks};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
 use crate::gate::{Gate, Identity};
 use crate::proxy::tunnel::Tunnels;
@@ -87,6 +88,16 @@ pub struct Stream {
     pub incoming: mpsc::Receiver<Result<Event, DecodeError>>,
     /// Ends the stream, whoever cancels it; cancelled when the stream has ended.
     pub close: CancellationToken,
+    status: Arc<OnceLock<Status>>,
+}
+
+impl Stream {
+    /// Ends the stream with this answer.
+    pub fn refuse(self, status: Status) {
+        // Whatever ended it first is the reason.
+        let _ = self.status.set(status);
+        self.close.cancel();
+    }
 }
 
 /// What stands behind the listener.

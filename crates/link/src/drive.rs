@@ -10,7 +10,7 @@ use serde_json::Value;
 use thane_api::event::{DecodeError, Event};
 use thane_runtime::{SharedClock, Tasks};
 use thane_sync::Now;
-use thane_sync::link::{Effect, Link, Side};
+use thane_sync::link::{Effect, Link, Report, Side, Whose};
 use thane_sync::object::{Key, Object};
 use thane_sync::store::Seen;
 use thane_sync::work::{Outcome, Ticket};
@@ -68,6 +68,9 @@ pub struct Snapshot {
     pub troubles: Vec<(String, String)>,
 }
 
+/// Hears of what cannot be done, and whose it is.
+pub type Troubled = Box<dyn Fn(Whose, Report) + Send + Sync>;
+
 /// Runs one connection.
 pub struct Driver<S> {
     /// The protocol.
@@ -86,6 +89,8 @@ pub struct Driver<S> {
     pub passing: Arc<dyn Passing>,
     /// Where others find the line to this peer.
     pub passage: Passage,
+    /// Who hears of what cannot be done, by either side.
+    pub troubled: Troubled,
 }
 
 type Writes = FuturesUnordered<BoxFuture<'static, (Ticket, Outcome)>>;
@@ -99,7 +104,9 @@ impl<S: Side + Send + 'static> Driver<S> {
             self.carry_out(&writes, &tasks);
             let is_blocked = self.send(stream.as_ref());
             let now = self.now();
-            let wake = self.link.next_wake(now).map(|at| at.saturating_sub(now.monotonic));
+            // Without room nothing can be sent; everything else that is due is not delayed by that.
+            let wake = if is_blocked { self.link.next_tick() } else { self.link.next_wake(now) };
+            let wake = wake.map(|at| at.saturating_sub(now.monotonic));
             tokio::select! {
                 biased;
                 () = tasks.cancelled() => break,
@@ -116,7 +123,7 @@ impl<S: Side + Send + 'static> Driver<S> {
                     Happened::Room => {}
                     Happened::Closed => self.closed(&mut stream),
                 },
-                () = sleep(wake), if !is_blocked => {
+                () = sleep(wake) => {
                     let now = self.now();
                     self.link.tick(now);
                 }
@@ -207,7 +214,7 @@ impl<S: Side + Send + 'static> Driver<S> {
                 self.metrics.received(&event);
                 self.link.received(now, event);
             }
-            Some(Err(error)) => self.metrics.undecodable(&error),
+            Some(Err(error)) => self.metrics.undecodable(&error, now.wall),
             None => self.closed(stream),
         }
     }
@@ -218,8 +225,12 @@ impl<S: Side + Send + 'static> Driver<S> {
             let now = self.now();
             // What has been received is still processed.
             while let Ok(received) = stream.incoming.try_recv() {
-                if let Ok(event) = received {
-                    self.link.received(now, event);
+                match received {
+                    Ok(event) => {
+                        self.metrics.received(&event);
+                        self.link.received(now, event);
+                    }
+                    Err(error) => self.metrics.undecodable(&error, now.wall),
                 }
             }
             self.link.disconnected(now);
@@ -228,17 +239,15 @@ impl<S: Side + Send + 'static> Driver<S> {
 
     /// Whether there is more to send than the stream has room for.
     fn send(&mut self, stream: Option<&Stream>) -> bool {
-        let Some(stream) = stream else { return false };
         let now = self.now();
-        let room = stream.outgoing.capacity();
+        let room = stream.map_or(0, |stream| stream.outgoing.capacity());
         for event in self.link.due(now, room) {
             self.metrics.sent(&event);
             // There was room for it; if the stream has just ended, it is sent again on the next one.
-            let _ = stream.outgoing.try_send(event);
+            let _ = stream.map(|stream| stream.outgoing.try_send(event));
         }
-        let core = &self.link.core;
-        self.metrics.queues(core.outbox.len(), core.outbox.oldest(now), core.waiting_inbound());
-        stream.outgoing.capacity() == 0
+        self.metrics.queues(&self.link.core, now);
+        stream.is_some_and(|stream| stream.outgoing.capacity() == 0)
     }
 
     fn carry_out(&mut self, writes: &Writes, tasks: &Tasks) {
@@ -272,6 +281,7 @@ impl<S: Side + Send + 'static> Driver<S> {
                     );
                 }
                 Effect::Pass(event) => self.passing.received(&self.peer, event),
+                Effect::Troubles(whose, report) => (self.troubled)(whose, report),
                 Effect::Note(note) => self.metrics.note(&note, self.clock.now()),
             }
         }

@@ -8,7 +8,7 @@ mod rights;
 pub mod tunnel;
 mod watch;
 
-pub use drive::{Command, Driver, Snapshot, Stream, Tell};
+pub use drive::{Command, Driver, Snapshot, Stream, Tell, Troubled};
 pub use metrics::{Figures, LinkMetrics, Role};
 pub use objects::{Objects, collection, slim};
 pub use passing::{Line, Passage, Passing, Takers, Unsent};

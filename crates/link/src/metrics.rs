@@ -1,9 +1,10 @@
 //! What is counted about connections, and which of it is worth a line in the log.
 
+mod age;
+mod refusals;
 mod upstream;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -13,10 +14,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use thane_api::event::{DecodeError, Event, Mode, Target, Type};
+use thane_api::event::{DecodeError, Event, Mode, TRACE_PARENT, Target, Type};
+use thane_sync::Now;
 use thane_sync::failure::Class;
-use thane_sync::link::Note;
+use thane_sync::link::{Core, Note};
 
+use age::{Ages, Since};
+use refusals::Refusals;
 use upstream::Upstream;
 
 /// Which side counts.
@@ -55,6 +59,8 @@ struct ResultLabels {
     target: String,
     r#type: String,
     result: &'static str,
+    /// Of what was refused: temporary, permanent or recoverable; empty otherwise.
+    class: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,6 +80,15 @@ struct TargetLabel {
     target: String,
 }
 
+/// What became of an event.
+const APPLIED: &str = "applied";
+const UNCHANGED: &str = "unchanged";
+const REFUSED: &str = "refused";
+/// Every class a failure can have.
+const CLASSES: [Class; 3] = [Class::Temporary, Class::Permanent, Class::Recoverable];
+/// Every reason to compare, or to send everything again.
+const REASONS: [&str; 4] = ["start", "asked", "digest", "drift"];
+
 /// Figures of all connections of a role.
 #[derive(Debug, Clone)]
 pub struct Figures {
@@ -87,8 +102,11 @@ pub struct Figures {
     drift: Family<PeerLabel, Counter>,
     overflows: Family<PeerLabel, Counter>,
     given_up: Family<PeerLabel, Counter>,
+    resends: Family<ReasonLabels, Counter>,
+    resent: Family<ReasonLabels, Counter>,
+    dropped: Family<PeerLabel, Counter>,
     queued: Family<PeerLabel, Gauge>,
-    queued_age: Family<PeerLabel, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    ages: Ages,
     propagation: Family<TargetLabel, Histogram, fn() -> Histogram>,
     acknowledged: Family<TargetLabel, Histogram, fn() -> Histogram>,
     upstream: Upstream,
@@ -113,8 +131,11 @@ impl Figures {
             drift: Family::default(),
             overflows: Family::default(),
             given_up: Family::default(),
+            resends: Family::default(),
+            resent: Family::default(),
+            dropped: Family::default(),
             queued: Family::default(),
-            queued_age: Family::default(),
+            ages: Ages::default(),
             propagation: Family::new_with_constructor(seconds),
             acknowledged: Family::new_with_constructor(seconds),
             upstream: Upstream::new(role),
@@ -135,8 +156,12 @@ impl Figures {
         registry.register("drift_objects", "Objects found to differ by a comparison", self.drift.clone());
         registry.register("overflows", "Events there was no room for; a comparison followed", self.overflows.clone());
         registry.register("given_up_events", "Events dropped for a peer away too long", self.given_up.clone());
+        registry.register("resends", "Times everything was sent again, by reason", self.resends.clone());
+        registry.register("resent_objects", "Objects sent again by that, the same or not", self.resent.clone());
+        let help = "Acknowledgements and signs of life there was no room for; the peer asks again";
+        registry.register("untracked_dropped", help, self.dropped.clone());
         registry.register("outbox_events", "Events that wait to be sent or acknowledged", self.queued.clone());
-        registry.register("outbox_oldest_seconds", "Age of the oldest of them", self.queued_age.clone());
+        registry.register_collector(Box::new(self.ages.clone()));
         registry.register("propagation_seconds", "From sent by the peer to applied here", self.propagation.clone());
         registry.register("acknowledged_seconds", "From queued here to acknowledged", self.acknowledged.clone());
     }
@@ -146,20 +171,49 @@ impl Figures {
         let label = PeerLabel { peer: peer.into() };
         Arc::new(LinkMetrics {
             queued: self.queued.get_or_create_owned(&label),
-            queued_age: self.queued_age.get_or_create_owned(&label),
+            oldest: self.ages.of(&label.peer),
             depths: upstream::Depths::new(&self.upstream),
             figures: self.clone(),
+            dropped: Mutex::new((self.dropped.get_or_create_owned(&label), 0)),
             peer: label.peer,
             refusals: Mutex::default(),
+            garbage: Mutex::default(),
         })
     }
 
     /// Forgets a peer that is gone for good.
     pub fn forget(&self, peer: &str) {
         let label = PeerLabel { peer: peer.into() };
-        self.queued.remove(&label);
-        self.queued_age.remove(&label);
+        let Self { undecodable, repairs, drift, overflows, given_up, dropped, queued, .. } = self;
+        for counts in [undecodable, repairs, drift, overflows, given_up, dropped] {
+            counts.remove(&label);
+        }
+        queued.remove(&label);
+        self.ages.forget(peer);
+        for class in CLASSES {
+            self.write_failures.remove(&ClassLabels { peer: Arc::clone(&label.peer), class: class.name() });
+        }
+        for reason in REASONS {
+            let labels = ReasonLabels { peer: Arc::clone(&label.peer), reason };
+            for reasons in [&self.comparisons, &self.resends, &self.resent] {
+                reasons.remove(&labels);
+            }
+        }
+        for (target, r#type) in target_labels().flat_map(|target| type_labels().map(move |kind| (target.clone(), kind)))
+        {
+            self.forget_events(&EventLabels { peer: Arc::clone(&label.peer), target, r#type });
+        }
         self.upstream.forget(peer);
+    }
+
+    fn forget_events(&self, labels: &EventLabels) {
+        self.received.remove(labels);
+        self.sent.remove(labels);
+        let refused = CLASSES.map(|class| (REFUSED, class.name()));
+        for (result, class) in [(APPLIED, ""), (UNCHANGED, "")].into_iter().chain(refused) {
+            let EventLabels { peer, target, r#type } = labels.clone();
+            self.processed.remove(&ResultLabels { peer, target, r#type, result, class });
+        }
     }
 }
 
@@ -168,33 +222,13 @@ impl Figures {
 pub struct LinkMetrics {
     figures: Figures,
     queued: Gauge,
-    queued_age: Gauge<f64, std::sync::atomic::AtomicU64>,
+    oldest: Since,
     depths: upstream::Depths,
     peer: Arc<str>,
+    /// What the outbox has dropped, and how much of that is counted.
+    dropped: Mutex<(Counter, u64)>,
     refusals: Mutex<Refusals>,
-}
-
-/// What a peer does wrong again and again is said once in a while; everything is counted.
-#[derive(Debug, Default)]
-struct Refusals {
-    said: Option<Timestamp>,
-    unsaid: u64,
-}
-
-/// Time between two lines about one peer.
-const SAID_AGAIN: Duration = Duration::from_secs(10);
-
-impl Refusals {
-    /// Whether the next one is worth a line, and how many before it were not.
-    fn next(&mut self, now: Timestamp) -> Option<u64> {
-        let recent = |said: Timestamp| now.duration_since(said).unsigned_abs() < SAID_AGAIN;
-        if self.said.is_some_and(recent) {
-            self.unsaid += 1;
-            return None;
-        }
-        self.said = Some(now);
-        Some(std::mem::take(&mut self.unsaid))
-    }
+    garbage: Mutex<Refusals>,
 }
 
 impl LinkMetrics {
@@ -214,18 +248,30 @@ impl LinkMetrics {
     pub(crate) fn sent(&self, event: &Event) {
         self.figures.sent.get_or_create(&self.event(&event.target, &event.kind)).inc();
         self.figures.upstream.sent();
+        if !matches!(event.target, Target::Processed | Target::Heartbeat) {
+            let (target, kind) = (event.target.as_str(), event.kind.as_str());
+            let (subject, trace) = (event.subject.as_deref(), event.extensions.get(TRACE_PARENT));
+            tracing::debug!(peer = &*self.peer, target, r#type = %kind, subject, trace, "sent");
+        }
     }
 
-    pub(crate) fn undecodable(&self, error: &DecodeError) {
+    pub(crate) fn undecodable(&self, error: &DecodeError, now: Timestamp) {
         self.figures.undecodable.get_or_create(&self.peer()).inc();
-        tracing::warn!(peer = &*self.peer, %error, "an event could not be read");
+        match self.garbage.lock().next(now) {
+            Some(unsaid) => tracing::warn!(peer = &*self.peer, %error, unsaid, "an event could not be read"),
+            None => tracing::debug!(peer = &*self.peer, %error, "an event could not be read"),
+        }
     }
 
     /// How much waits: to be sent or acknowledged, since when, and to be processed.
-    pub(crate) fn queues(&self, outgoing: usize, oldest: Option<Duration>, incoming: usize) {
+    pub(crate) fn queues(&self, core: &Core, now: Now) {
+        let outgoing = core.outbox.len();
         self.queued.set(i64::try_from(outgoing).unwrap_or(i64::MAX));
-        self.queued_age.set(oldest.unwrap_or_default().as_secs_f64());
-        self.depths.set(outgoing, incoming);
+        self.oldest.set(core.outbox.oldest(now));
+        self.depths.set(outgoing, core.waiting_inbound());
+        let (counter, counted) = &mut *self.dropped.lock();
+        let dropped = core.outbox.untracked_dropped();
+        counter.inc_by(dropped.saturating_sub(std::mem::replace(counted, dropped)));
     }
 
     pub(crate) fn note(&self, note: &Note, now: Timestamp) {
@@ -233,12 +279,12 @@ impl LinkMetrics {
         match note {
             Note::Applied { target, kind, sent_at, trace, wrote, took } => {
                 tracing::debug!(peer, target = target.as_str(), r#type = %kind.as_str(), trace, wrote, "applied");
-                self.processed(target, kind, if *wrote { "applied" } else { "unchanged" });
+                self.processed(target, kind, if *wrote { APPLIED } else { UNCHANGED }, "");
                 self.propagated(target, sent_at.as_deref(), now);
                 self.figures.upstream.processed(peer, upstream::SUCCESS, &target_label(target), *took);
             }
-            Note::Refused { target, kind, class, message, took } => {
-                self.processed(target, kind, "refused");
+            Note::Refused { target, kind, trace, class, message, took } => {
+                self.processed(target, kind, REFUSED, class.name());
                 let label = target_label(target);
                 self.figures.upstream.failed(&label);
                 let status = if *class == Class::Permanent { upstream::NOT_ALLOWED } else { upstream::FAILURE };
@@ -246,9 +292,11 @@ impl LinkMetrics {
                 let (target, kind, class) = (target.as_str(), kind.as_str(), class.name());
                 match self.refusals.lock().next(now) {
                     Some(unsaid) => {
-                        tracing::warn!(peer, target, r#type = %kind, class, message, unsaid, "an event was refused");
+                        tracing::warn!(peer, target, r#type = %kind, trace, class, message, unsaid, "an event was refused");
                     }
-                    None => tracing::debug!(peer, target, r#type = %kind, class, message, "an event was refused"),
+                    None => {
+                        tracing::debug!(peer, target, r#type = %kind, trace, class, message, "an event was refused")
+                    }
                 }
             }
             Note::Failed { key, class, message } => {
@@ -265,7 +313,8 @@ impl LinkMetrics {
                     tracing::warn!(peer, kind, namespace, name, class = class.name(), message, "a write failed");
                 }
             }
-            Note::Acknowledged { target, waited, .. } => {
+            Note::Acknowledged { target, kind, trace, waited, attempts } => {
+                tracing::debug!(peer, target = target.as_str(), r#type = %kind.as_str(), trace, attempts, "acknowledged");
                 let label = TargetLabel { target: target_label(target) };
                 self.figures.acknowledged.get_or_create(&label).observe(waited.as_secs_f64());
                 self.figures.upstream.waited(*waited);
@@ -292,15 +341,21 @@ impl LinkMetrics {
                 self.figures.drift.get_or_create(&self.peer()).inc_by(*differing as u64);
                 tracing::info!(peer, differing, of, "both sides compared what they have");
             }
+            Note::Resent { reason, objects } => {
+                let labels = ReasonLabels { peer: Arc::clone(&self.peer), reason };
+                self.figures.resends.get_or_create(&labels).inc();
+                self.figures.resent.get_or_create(&labels).inc_by(*objects as u64);
+                tracing::info!(peer, reason, objects, "everything is sent again");
+            }
             Note::ClusterInfo { applications, apis, resources } => {
                 tracing::debug!(peer, applications, apis, resources, "figures about the agent's cluster");
             }
         }
     }
 
-    fn processed(&self, target: &Target, kind: &Type, result: &'static str) {
+    fn processed(&self, target: &Target, kind: &Type, result: &'static str, class: &'static str) {
         let EventLabels { peer, target, r#type } = self.event(target, kind);
-        self.figures.processed.get_or_create(&ResultLabels { peer, target, r#type, result }).inc();
+        self.figures.processed.get_or_create(&ResultLabels { peer, target, r#type, result, class }).inc();
     }
 
     fn propagated(&self, target: &Target, sent_at: Option<&str>, now: Timestamp) {
@@ -316,6 +371,11 @@ impl LinkMetrics {
 /// Every label that a target can become.
 fn target_labels() -> impl Iterator<Item = String> {
     Target::names().chain(["other"]).map(str::to_owned)
+}
+
+/// Every label that a type can become.
+fn type_labels() -> impl Iterator<Item = String> {
+    Type::names().chain(std::iter::once("other".to_owned()))
 }
 
 /// Names of our own peers' making do not become labels.
@@ -334,14 +394,4 @@ fn type_label(kind: &Type) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peer_that_errs_all_the_time_gets_a_line_once_in_a_while() {
-        let mut refusals = Refusals::default();
-        let at = |second| Timestamp::from_second(second).expect("a small number");
-        let found: Vec<_> = [0, 1, 9, 10, 11, 30, 0].map(|second| refusals.next(at(second))).into();
-        assert_eq!(found, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
-    }
-}
+mod tests;

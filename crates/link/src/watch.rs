@@ -21,6 +21,8 @@ const PAGE: usize = 500;
 const WATCH_SECONDS: u32 = 290;
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Watches from one version that fail before everything is listed again: an API restored from a copy may not know it.
+const FUTILE_MAX: u32 = 3;
 
 /// A collection to follow.
 #[derive(Debug, Clone, Default)]
@@ -53,37 +55,81 @@ pub async fn follow<T: Send>(
     tasks: Tasks,
 ) {
     let out = Out { sender: out, wrap };
-    let mut delay = RETRY_FIRST;
-    let mut version = None;
+    let mut course = Course::new();
     loop {
         let round = async {
-            let from = match version.take() {
-                Some(version) => version,
-                None => list(&client, &source, &out).await?,
-            };
-            watch(&client, &source, from, &out).await
+            if course.version.is_none() {
+                let version = list(&client, &source, &out).await?;
+                course.listed(version);
+            }
+            watch(&client, &source, &mut course, &out).await
         };
         let ended = tokio::select! {
             ended = round => ended,
             () = tasks.cancelled() => return,
         };
-        match ended {
-            Ok(last) => {
-                version = Some(last);
-                delay = RETRY_FIRST;
+        let is_expired = match ended {
+            Ok(()) => {
+                course.progressed(None);
                 continue;
             }
             Err(End::Closed) => return,
-            Err(End::Expired) => tracing::info!(path = source.path, "the watch is too far behind, listing again"),
+            Err(End::Expired) => {
+                tracing::info!(path = source.path, "the watch is too far behind, listing again");
+                true
+            }
             Err(End::Failed(verb, error)) => {
                 let error = explain(&error, verb, &source.path);
                 tracing::warn!(path = source.path, error, "the watch failed, trying again");
+                false
             }
-        }
+        };
         tokio::select! {
-            () = tokio::time::sleep(delay) => delay = (delay * 2).min(RETRY_MAX),
+            () = tokio::time::sleep(course.failed(is_expired)) => {}
             () = tasks.cancelled() => return,
         }
+    }
+}
+
+/// From where a collection is followed next, and how soon.
+#[derive(Debug)]
+struct Course {
+    /// None when everything is to be listed.
+    version: Option<String>,
+    delay: Duration,
+    /// Watches in a row that brought nothing and failed.
+    futile: u32,
+}
+
+impl Course {
+    fn new() -> Self {
+        Self { version: None, delay: RETRY_FIRST, futile: 0 }
+    }
+
+    /// Everything was listed, at that version. An API that only lists is still asked less and less often.
+    fn listed(&mut self, version: String) {
+        self.version = Some(version);
+        self.futile = 0;
+    }
+
+    /// A watch works, and has come to that version.
+    fn progressed(&mut self, version: Option<&str>) {
+        if let (Some(version), Some(known)) = (version, &mut self.version) {
+            version.clone_into(known);
+        }
+        self.delay = RETRY_FIRST;
+        self.futile = 0;
+    }
+
+    /// A round failed: how long to wait. A watch that only broke goes on where it was, unless that does not help.
+    fn failed(&mut self, is_expired: bool) -> Duration {
+        self.futile += 1;
+        if is_expired || self.futile >= FUTILE_MAX {
+            self.version = None;
+        }
+        let wait = self.delay;
+        self.delay = (wait * 2).min(RETRY_MAX);
+        wait
     }
 }
 
@@ -159,9 +205,10 @@ async fn list<T, W: Fn(Observed) -> T>(client: &Client, source: &Source, out: &O
 async fn watch<T, W: Fn(Observed) -> T>(
     client: &Client,
     source: &Source,
-    mut version: String,
+    course: &mut Course,
     out: &Out<T, W>,
-) -> Result<String, End> {
+) -> Result<(), End> {
+    let version = course.version.as_deref().unwrap_or("0");
     let more = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}");
     let failed = End::of("watch");
     let request =
@@ -173,14 +220,79 @@ async fn watch<T, W: Fn(Observed) -> T>(
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Observed::Applied(Arc::new(slim(object))),
             WatchEvent::Deleted(object) => Observed::Deleted(Arc::new(slim(object))),
             WatchEvent::Bookmark(bookmark) => {
-                version = bookmark.metadata.resource_version;
+                course.progressed(Some(&bookmark.metadata.resource_version));
                 continue;
             }
             WatchEvent::Error(status) => return Err(failed(kube::Error::Api(status))),
         };
         let (Observed::Applied(object) | Observed::Deleted(object)) = &observed else { continue };
-        thane_sync::object::resource_version(object).clone_into(&mut version);
+        let version = thane_sync::object::resource_version(object).to_owned();
         out.send(observed).await?;
+        course.progressed(Some(&version));
     }
-    Ok(version)
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Response;
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_watch_goes_on_and_one_that_is_too_old_begins_anew() {
+        let mut course = Course::new();
+        course.listed("5".to_owned());
+        let waits: Vec<u128> = (0..2).map(|_| course.failed(false).as_millis()).collect();
+        assert_eq!((waits, course.version.as_deref()), (vec![200, 400], Some("5")));
+        course.progressed(Some("7"));
+        assert_eq!((course.failed(false).as_millis(), course.version.as_deref()), (200, Some("7")), "events arrived");
+        course.failed(true);
+        assert_eq!(course.version, None);
+        course.listed("9".to_owned());
+        let waits: Vec<u128> = (0..FUTILE_MAX).map(|_| course.failed(false).as_millis()).collect();
+        assert_eq!((waits, course.version), (vec![800, 1_600, 3_200], None), "a list alone is no success");
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_fails_is_made_again_without_a_list() {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let is_first = !seen.lock().iter().any(|before| before.contains("watch=1"));
+            let (code, body) = match (query.contains("watch=1"), is_first) {
+                (true, true) => (
+                    500,
+                    format!(
+                        "{}\n",
+                        json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "InternalError", "code": 500})
+                    ),
+                ),
+                (true, false) => {
+                    let object = json!({"metadata": {"name": "a", "resourceVersion": "6"}});
+                    (200, format!("{}\n", json!({"type": "ADDED", "object": object})))
+                }
+                (false, _) => (200, json!({"items": [], "metadata": {"resourceVersion": "5"}}).to_string()),
+            };
+            seen.lock().push(query);
+            let answer = Response::builder().status(code).body(Body::from(body.into_bytes()));
+            async move { Ok::<_, Infallible>(answer.expect("a status and a body make an answer")) }
+        });
+        let (tasks, _supervisor) = Tasks::root("test");
+        let (out, mut observed) = mpsc::channel(8);
+        let source = Source { path: "/apis/x/things".to_owned(), ..Source::default() };
+        tasks.spawn("watch", follow(Client::new(service, "x"), source, out, |seen| seen, tasks.clone()));
+        assert_eq!(observed.recv().await, Some(Observed::All(Vec::new(), 5)));
+        assert!(matches!(observed.recv().await, Some(Observed::Applied(_))));
+        let asked = asked.lock().clone();
+        assert!(asked[0].starts_with("limit="), "{asked:?}");
+        assert!(asked[1..3].iter().all(|query| query.ends_with("resourceVersion=5")), "{asked:?}");
+        tasks.shutdown(Duration::from_secs(30)).await;
+    }
 }

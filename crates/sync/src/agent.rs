@@ -12,10 +12,10 @@ use serde_json::Value;
 use thane_api::event::{Event, OPERATION, PRINCIPAL_UID, Type};
 
 use crate::failure::Class;
-use crate::link::{Core, Incoming, Link, Peer, Settled, Side, Why};
+use crate::link::{Core, Incoming, Link, Peer, Report, Settled, Side, Why};
 use crate::mapping::{self, AgentSide, Mode, Placement, Plan, Reason, Refusal};
 use crate::object::{self, Key, Kind, OPERATION_ID, Object};
-use crate::resync::DigestItem;
+use crate::resync::{Checksum, DigestItem};
 use crate::store::Change;
 use crate::time::Now;
 use crate::work::Write;
@@ -37,6 +37,8 @@ pub struct Agent {
     ending: BTreeSet<Key>,
     /// The hub's digests of single objects, as they come in.
     items: Vec<DigestItem>,
+    /// The digest they answer.
+    round: Option<Checksum>,
 }
 
 impl Agent {
@@ -49,6 +51,7 @@ impl Agent {
             lost: BTreeMap::new(),
             ending: BTreeSet::new(),
             items: Vec::new(),
+            round: None,
         }
     }
 
@@ -129,6 +132,7 @@ impl Side for Agent {
                 self.ask_again(core, now, incoming);
             }
             Why::Inbound(incoming) | Why::Retry(incoming) if self.is_managed() => {
+                core.goes_back_to(key, &incoming.event);
                 self.copy_settled(core, now, key, incoming, settled);
             }
             Why::Repair => {
@@ -171,6 +175,10 @@ impl Side for Agent {
 
     fn compare_due(&mut self, core: &mut Core, now: Now) {
         self.send_digest(core, now);
+    }
+
+    fn troubled(&mut self, core: &mut Core, now: Now, report: Report) -> bool {
+        Self::send_troubles(core, now, &report)
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use thane_api::event::{Event, Type};
 
-use crate::link::{Core, Incoming, Link, Peer, Settled, Side, Why};
+use crate::link::{Core, Incoming, Link, Peer, Report, Settled, Side, Whose, Why};
 use crate::mapping::{self, Agent, HubSide, Mode, Plan, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::store::Change;
@@ -36,6 +36,8 @@ pub struct Hub {
     mirrors: BTreeMap<Key, Object>,
     /// Applications whose end the agent has told of.
     ended: BTreeSet<Key>,
+    /// Whether everything is to be sent again, as somebody asked, when the agent is there.
+    everything_due: bool,
     /// Whether the agent says which operation it has got; upstream's only acknowledges it.
     echoes: bool,
 }
@@ -58,6 +60,7 @@ impl Hub {
             makes_namespace,
             mirrors: BTreeMap::new(),
             ended: BTreeSet::new(),
+            everything_due: false,
             echoes: true,
         }
     }
@@ -180,6 +183,11 @@ impl Side for Hub {
     fn compare_due(&mut self, _core: &mut Core, _now: Now) {
         // In our own pairs the agent speaks first; upstream's compares only at a start.
     }
+
+    fn troubled(&mut self, core: &mut Core, _now: Now, report: Report) -> bool {
+        core.tell(Whose::Hub, report);
+        true
+    }
 }
 
 fn plan_stamp(core: &Core, key: &Key) -> Plan {
@@ -214,9 +222,7 @@ impl Link<Hub> {
 
     /// Sends the agent everything again, or asks an autonomous one for everything; now, or when it is back.
     pub fn send_everything(&mut self, now: Now) {
-        if self.core.peer.is_some() && self.side.is_managed() {
-            self.side.send_all(&mut self.core, now);
-        }
+        self.side.everything_due = true;
         self.resync(now);
     }
 

@@ -1,8 +1,11 @@
 //! One side of one connection: what both sides do alike. A `Side` says what its own rules are.
 
+mod cause;
 mod clock;
 mod core;
 mod note;
+mod refusals;
+mod report;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +16,14 @@ use thane_api::event::{Event, Target, Type};
 
 pub use self::core::Core;
 pub use note::Note;
+pub use report::{Item, Report, TROUBLES, Whose};
 use trouble::Matter;
 pub use trouble::Trouble;
 
 use crate::failure::Class;
 use crate::inbox::{self, Verdict};
 use crate::lane::Lane;
-use crate::mapping::{Plan, Propagation, Reason, Refusal};
+use crate::mapping::{self, Plan, Propagation, Reason, Refusal};
 use crate::object::{self, Key, Kind};
 use crate::outbox::{self, Body, Outgoing};
 use crate::resync::PONG;
@@ -75,6 +79,8 @@ pub enum Effect {
     Write(Ticket, Key, Write),
     /// An event for whoever serves live access, as it came; it has been acknowledged.
     Pass(Event),
+    /// What cannot be done about this peer's objects, here or at the peer, as it is now.
+    Troubles(Whose, Report),
     /// Something to count, and to log where it is worth a line.
     Note(Note),
 }
@@ -150,6 +156,8 @@ pub trait Side {
     fn compare_now(&mut self, core: &mut Core, now: Now);
     /// It is time to compare.
     fn compare_due(&mut self, core: &mut Core, now: Now);
+    /// What this side cannot do has changed: whether whoever should know could be told.
+    fn troubled(&mut self, core: &mut Core, now: Now, report: Report) -> bool;
 }
 
 /// A message that compares what both sides have; those of one lane keep their order.
@@ -250,8 +258,15 @@ impl<S: Side> Link<S> {
             _ => {
                 let (key, body) = match Kind::of_target(&event.target) {
                     Some(kind) => match self.read(kind, &event) {
-                        Ok((key, body)) => (Some(key), body),
-                        Err(refusal) => return self.turn_away(&event, &refusal),
+                        Ok((key, body)) => {
+                            self.core.troubles.let_in(|| mapping::key_of(kind, &body).ok());
+                            (Some(key), body)
+                        }
+                        Err(refusal) => {
+                            self.turn_away(&event, &refusal);
+                            self.remember_turned(kind, &event, &refusal);
+                            return self.run(now);
+                        }
                     },
                     None => (None, Value::Null),
                 };
@@ -281,23 +296,12 @@ impl<S: Side> Link<S> {
         }
     }
 
-    /// An event that is refused before it has a place: counted, and acknowledged so that it does not come again.
-    fn turn_away(&mut self, event: &Event, refusal: &Refusal) {
-        self.core.outbox.push_untracked(event.acknowledgement());
-        self.note_refusal(event, refusal, Duration::ZERO);
-    }
-
-    fn note_refusal(&mut self, event: &Event, refusal: &Refusal, took: Duration) {
-        let (target, kind) = (event.target.clone(), event.kind.clone());
-        let (class, message) = (refusal.class(), refusal.message.clone());
-        self.core.note(Note::Refused { target, kind, class, message, took });
-    }
-
     fn acknowledged(&mut self, now: Now, event: &Event) {
         if let Some(done) = self.core.outbox.acknowledge(now, &event.resource_id, &event.event_id) {
             self.core.note(Note::Acknowledged {
                 target: done.target,
                 kind: done.kind,
+                trace: done.trace,
                 waited: done.waited,
                 attempts: done.attempts,
             });
@@ -407,7 +411,7 @@ impl<S: Side> Link<S> {
                     self.advance(now, &key);
                 }
             } else {
-                return;
+                return self.tell_troubles(now);
             }
         }
     }

@@ -27,7 +27,7 @@ pub use application::managed_application;
 pub use autonomous::{
     autonomous_application, mirror_application, mirror_delete, mirror_project, mirrored_application, mirrored_project,
 };
-pub use copy::shared_metadata;
+pub use copy::{shared_destination, shared_metadata};
 pub use keys::{agent_key, hub_key, is_dns_label, is_dns_subdomain, key_of, reported_key, unprefixed_project};
 pub use managed::{managed_delete, managed_project, managed_repository};
 pub use operation::{

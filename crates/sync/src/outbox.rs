@@ -12,7 +12,7 @@ mod unsent;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use thane_api::event::{Event, Target, Type};
+use thane_api::event::{Event, TRACE_PARENT, Target, Type};
 
 pub use self::outgoing::{Body, Outgoing};
 use self::pace::Pace;
@@ -85,6 +85,8 @@ pub struct Acknowledged {
     pub kind: Type,
     /// What it kept its order with.
     pub lane: Lane,
+    /// Its W3C trace context.
+    pub trace: Option<String>,
     /// Time since it was pushed.
     pub waited: Duration,
     /// How often it was sent.
@@ -170,8 +172,9 @@ impl Outbox {
         if flight.event.resource_id != resource_id {
             return None;
         }
-        let flight = self.land(&lane)?;
+        let mut flight = self.land(&lane)?;
         Some(Acknowledged {
+            trace: flight.event.extensions.remove(TRACE_PARENT),
             target: flight.event.target,
             kind: flight.event.kind,
             lane,

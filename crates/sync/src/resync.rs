@@ -10,11 +10,14 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::checksum;
+use crate::link::Peer;
 use crate::mapping::{self, Reason, Refusal};
 use crate::object::{self, Kind};
 
 /// Capability of a peer that compares by digest.
 pub const DIGEST: &str = "digest";
+/// Capability of a peer whose digests also cover where an Application is deployed to.
+pub const PLACES: &str = "digest-places";
 /// Capability of a peer that wants an answer to its pings.
 pub const PONG: &str = "pong";
 
@@ -37,6 +40,14 @@ impl<'de> Deserialize<'de> for Checksum {
         let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Self(None)) };
         BASE64_STANDARD.decode(text).map(|bytes| Self(Some(bytes))).map_err(serde::de::Error::custom)
     }
+}
+
+/// Ours: what a request for a comparison says besides; upstream's and older ones of ours say nothing and read nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RequestResync {
+    /// Whether everything is to be sent again, the same or not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub everything: bool,
 }
 
 /// "What do you have? I have this much."
@@ -138,6 +149,8 @@ pub fn write<T: Serialize>(message: &T) -> Bytes {
 pub struct Inventory {
     /// Kind, namespace and name on the hub.
     pub items: BTreeMap<(String, String, String), Entry>,
+    /// Whether digests cover where an Application is deployed to: both sides must be of a version that does.
+    places: bool,
 }
 
 /// What one object's digest is made of.
@@ -152,6 +165,11 @@ pub struct Entry {
 }
 
 impl Inventory {
+    /// An empty one, for a comparison with that peer.
+    pub fn with(peer: Option<&Peer>) -> Self {
+        Self { places: peer.is_some_and(|peer| peer.can(PLACES)), ..Self::default() }
+    }
+
     /// Adds an object under its name on the hub; `is_ending` is whether the other side is to delete it too.
     pub fn add(&mut self, kind: Kind, namespace: String, name: &str, object: &Value, is_ending: bool) {
         let uid = object::origin_uid(object);
@@ -159,6 +177,9 @@ impl Inventory {
         spec.update(checksum::spec_checksum(kind, object).unwrap_or_default());
         spec.update(checksum::go_json(&mapping::shared_metadata(object)));
         spec.update([u8::from(is_ending)]);
+        if self.places && kind == Kind::Application {
+            spec.update(checksum::go_json(&mapping::shared_destination(object)));
+        }
         let spec = spec.finalize().into();
         let mut status = Sha256::new();
         if kind == Kind::Application {

@@ -4,6 +4,7 @@
 pub(crate) mod cluster;
 pub(crate) mod issue;
 pub(crate) mod objects;
+pub(crate) mod troubles;
 
 /// Secret with the authority: its certificate and key on the hub, its certificate alone beside an agent.
 pub(crate) const CA: &str = "argocd-agent-ca";

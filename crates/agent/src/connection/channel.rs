@@ -1,6 +1,7 @@
 //! What calls are made through: one HTTP/2 connection, or a WebSocket for each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ use super::{Config, Failure, Step, websocket};
 
 /// Time for a broken connection to say why, once a call has failed on it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How gRPC says in the header of an answer that it does not know who calls.
+const GRPC_STATUS: &str = "grpc-status";
+const UNAUTHENTICATED: &str = "16";
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -76,6 +81,8 @@ impl Line {
 pub struct Channel {
     calls: Calls,
     broken: watch::Receiver<Option<Failure>>,
+    /// Whether the hub has said since the last new token that it does not believe it.
+    refused: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -96,7 +103,7 @@ impl Channel {
         let (tell, broken) = watch::channel(None);
         if line.config.websocket {
             let sockets = websocket::Sockets::new(line.clone(), close.clone(), tasks.clone());
-            return Ok(Self { calls: Calls::WebSocket(sockets), broken });
+            return Ok(Self { calls: Calls::WebSocket(sockets), broken, refused: Arc::default() });
         }
         let trouble = Trouble::default();
         let stream = Watched { stream: line.open(b"h2").await?, address: line.address(), trouble: trouble.clone() };
@@ -113,7 +120,17 @@ impl Channel {
             };
             tell.send_replace(ended.err().map(|error| told(&error)));
         });
-        Ok(Self { calls: Calls::Http2(sender), broken })
+        Ok(Self { calls: Calls::Http2(sender), broken, refused: Arc::default() })
+    }
+
+    /// Whether the hub has refused a call because of its token.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// There is a new token.
+    pub(super) fn forgive(&self) {
+        self.refused.store(false, Ordering::Relaxed);
     }
 
     /// Why the connection broke, if it did so itself: a refused certificate shows only after the handshake.
@@ -137,12 +154,20 @@ impl tower::Service<Request<Body>> for Channel {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        match &mut self.calls {
+        let answer: Self::Future = match &mut self.calls {
             Calls::Http2(sender) => {
                 let answer = sender.send_request(request);
                 Box::pin(async move { Ok(answer.await?.map(Body::new)) })
             }
             Calls::WebSocket(sockets) => Box::pin(sockets.clone().call(request)),
-        }
+        };
+        let refused = Arc::clone(&self.refused);
+        Box::pin(async move {
+            let answer = answer.await?;
+            if answer.headers().get(GRPC_STATUS).is_some_and(|code| code == UNAUTHENTICATED) {
+                refused.store(true, Ordering::Relaxed);
+            }
+            Ok(answer)
+        })
     }
 }

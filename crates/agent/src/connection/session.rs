@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::Uri;
@@ -30,13 +27,12 @@ use tonic::metadata::{AsciiMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::channel::{Channel, Line};
+use super::tokens::{Claims, Renewals, Tokens, read_claims};
 use super::{Config, Failure, Step};
 
 /// What the hub's version begins with.
 const PRODUCT: &str = "argocd-agent-";
 const SUBSCRIBE: PathAndQuery = PathAndQuery::from_static("/eventstreamapi.EventStream/Subscribe");
-/// A token with less left than this is replaced before it is used.
-const EARLY: Duration = Duration::from_secs(30);
 /// Capabilities a hub may name.
 const CAPABILITIES_MAX: usize = 32;
 
@@ -61,6 +57,8 @@ pub struct Calls {
     origin: Uri,
     config: Arc<Config>,
     tokens: Arc<Mutex<Tokens>>,
+    /// Held by the one call that renews them, while the others wait.
+    renewals: Arc<tokio::sync::Mutex<Renewals>>,
     clock: Clock,
 }
 
@@ -71,27 +69,6 @@ impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Clock")
     }
-}
-
-#[derive(Clone)]
-struct Tokens {
-    access: String,
-    refresh: String,
-    /// When the access token is to be replaced, on the monotonic clock: the hub's wall clock may be another.
-    good_until: Duration,
-}
-
-impl std::fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").field("good_until", &self.good_until).finish_non_exhaustive()
-    }
-}
-
-#[derive(Deserialize)]
-struct Claims {
-    sub: String,
-    iat: i64,
-    exp: i64,
 }
 
 #[derive(Deserialize)]
@@ -108,12 +85,12 @@ pub(super) async fn greet(
     tasks: &Tasks,
 ) -> Result<(Greeting, Calls), Failure> {
     let channel = Channel::open(line, close, tasks).await?;
-    let tokens = Tokens { access: String::new(), refresh: String::new(), good_until: Duration::ZERO };
     let calls = Calls {
         channel,
         origin: line.origin()?,
         config: Arc::clone(&line.config),
-        tokens: Arc::new(Mutex::new(tokens)),
+        tokens: Arc::default(),
+        renewals: Arc::new(tokio::sync::Mutex::new(Renewals::new(&line.config))),
         clock: Clock(Arc::clone(clock)),
     };
     let hub_version = calls.hub_version().await?;
@@ -132,14 +109,10 @@ impl Calls {
         self.origin.clone()
     }
 
-    /// Puts the agent's token into a call, a new one if it ends soon.
+    /// Puts the agent's token into a call, a new one if it ends soon or the hub has refused it.
     pub async fn authorize(&self, metadata: &mut MetadataMap) -> Result<(), Failure> {
-        let (due, refresh) = {
-            let tokens = self.tokens.lock();
-            (self.clock.0.monotonic() >= tokens.good_until, tokens.refresh.clone())
-        };
-        if due {
-            self.refresh(refresh).await?;
+        if self.is_due() {
+            self.renew().await?;
         }
         let token = self.tokens.lock().access.clone();
         let mut value = AsciiMetadataValue::try_from(token)
@@ -147,6 +120,45 @@ impl Calls {
         value.set_sensitive(true);
         metadata.insert("authorization", value);
         Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.tokens.lock().is_over(self.clock.0.monotonic())
+    }
+
+    fn is_due(&self) -> bool {
+        self.channel.is_refused() || self.is_over()
+    }
+
+    /// Gets new tokens, once for all calls that need them. An error only where the old ones are of no use any more.
+    async fn renew(&self) -> Result<(), Failure> {
+        let mut renewals = self.renewals.lock().await;
+        if !self.is_due() {
+            return Ok(());
+        }
+        let mut failed = renewals.failed();
+        if renewals.may_ask(self.clock.0.monotonic()) {
+            let renewed = self.new_tokens().await;
+            renewals.ended(self.clock.0.monotonic(), &renewed);
+            failed = renewed.err();
+        }
+        match failed {
+            Some(failure) if self.is_over() => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    async fn new_tokens(&self) -> Result<(), Failure> {
+        let refresh_token = self.tokens.lock().refresh.clone();
+        match self.refresh(refresh_token).await {
+            // It is too old, or the hub has another key: the agent proves anew who it is.
+            Err(Failure::Refused { code, .. }) => {
+                tracing::debug!(?code, "the hub does not renew the token; authenticating again");
+                let hub_version = self.hub_version().await?;
+                self.authenticate(hub_version).await.map(drop)
+            }
+            refreshed => refreshed,
+        }
     }
 
     async fn hub_version(&self) -> Result<String, Failure> {
@@ -189,14 +201,8 @@ impl Calls {
     }
 
     fn keep(&self, access: String, refresh: String, claims: &Claims) {
-        let life = Duration::from_secs(u64::try_from(claims.exp.saturating_sub(claims.iat)).unwrap_or_default());
-        let mut tokens = self.tokens.lock();
-        tokens.good_until = self.clock.0.monotonic().saturating_add(life.saturating_sub(EARLY));
-        tokens.access = access;
-        // An empty one means that the one we have is still good.
-        if !refresh.is_empty() {
-            tokens.refresh = refresh;
-        }
+        self.tokens.lock().replace(self.clock.0.monotonic(), access, refresh, claims);
+        self.channel.forgive();
     }
 
     /// Asks for the stream of events, and gives what is sent from `outgoing` to it.
@@ -271,27 +277,9 @@ fn both(ours: &BTreeSet<String>, theirs: &str) -> BTreeSet<String> {
     theirs.filter(|word| ours.contains(*word)).map(str::to_owned).collect()
 }
 
-/// What a token says; whether it is genuine is the hub's business.
-fn read_claims(token: &str) -> Result<Claims, Failure> {
-    let unreadable = || Failure::Protocol("the hub's token is not readable".to_owned());
-    let payload = token.split('.').nth(1).ok_or_else(unreadable)?;
-    let bytes = URL_SAFE_NO_PAD.decode(payload).map_err(|_| unreadable())?;
-    serde_json::from_slice(&bytes).map_err(|_| unreadable())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_are_read_without_being_believed() {
-        let token = |claims: &str| format!("x.{}.y", URL_SAFE_NO_PAD.encode(claims));
-        let claims = read_claims(&token(r#"{"sub":"{}","iat":1,"exp":301,"aud":["a"]}"#)).unwrap();
-        assert_eq!((&*claims.sub, claims.exp - claims.iat), ("{}", 300));
-        for bad in ["", "x", "x.!.y", &token("[]"), &token(r#"{"sub":1}"#)] {
-            assert!(matches!(read_claims(bad), Err(Failure::Protocol(_))), "{bad}");
-        }
-    }
 
     #[test]
     fn only_what_both_can_do_counts() {

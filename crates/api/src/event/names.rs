@@ -50,7 +50,8 @@ const TYPES: [(&str, Type); 19] = [
     ("pong", Type::Pong),
 ];
 
-const OUR_TYPES: [(&str, Type); 2] = [("digest", Type::Digest), ("digest-items", Type::DigestItems)];
+const OUR_TYPES: [(&str, Type); 3] =
+    [("digest", Type::Digest), ("digest-items", Type::DigestItems), ("troubles", Type::Troubles)];
 
 impl Target {
     /// The names of all that are known.
@@ -74,6 +75,13 @@ impl Target {
 }
 
 impl Type {
+    /// The names of all that are known, verbs included.
+    pub fn names() -> impl Iterator<Item = String> {
+        let theirs = TYPES.iter().map(|(name, _)| format!("{PREFIX}{name}"));
+        let ours = OUR_TYPES.iter().map(|(name, _)| format!("{OURS}{name}"));
+        theirs.chain(ours).chain(VERBS.iter().map(|verb| (*verb).to_owned()))
+    }
+
     /// Its name on the wire.
     pub fn as_str(&self) -> Cow<'_, str> {
         let named = |prefix: &str, table: &[(&str, Self)]| {

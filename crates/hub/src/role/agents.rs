@@ -79,13 +79,13 @@ impl Running {
 
     async fn remove_agent(&mut self, agent: &str) {
         self.router.remove_agent(agent);
-        self.figures.forget(agent);
         self.records.removed(agent);
         self.roster.removed(agent);
         if let Some(link) = self.links.remove(agent) {
             tracing::info!(agent, "the agent's cluster secret is gone; its connection ends");
             link.tasks.shutdown(std::time::Duration::from_secs(5)).await;
         }
+        self.figures.forget(agent);
     }
 }
 

@@ -65,7 +65,8 @@ impl Events {
         };
         let response = handle.outgoing(to_send, self.active.clone(), sent_count);
         let close = handle.close.clone();
-        let stream = Stream { identity, peer: connection.peer.address, outgoing, incoming: received, close };
+        let (peer, status) = (connection.peer.address, Arc::clone(&handle.status));
+        let stream = Stream { identity, peer, outgoing, incoming: received, close, status };
         let handing_over = tokio::time::timeout(config.handshake_timeout, self.service.streams.send(stream));
         if !matches!(handing_over.await, Ok(Ok(()))) {
             return Err(Status::unavailable("the hub is not ready for streams"));

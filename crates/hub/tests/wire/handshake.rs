@@ -139,3 +139,20 @@ async fn whoever_says_nothing_is_cut() {
     let mut without_tls = Tcp.connect("127.0.0.1", bed.address.port()).await.unwrap();
     assert!(matches!(within(without_tls.read(&mut read)).await, Ok(0) | Err(_)));
 }
+
+#[tokio::test]
+async fn whoever_is_turned_away_hears_why() {
+    let mut bed = Bed::start().await;
+    let dialer = bed.dialer("agent-a", bed.config());
+    let mut state = dialer.state();
+    let _agent = bed.agent(dialer);
+    let stream = within(bed.streams.recv()).await.unwrap();
+    stream.refuse(tonic::Status::failed_precondition("make it known first"));
+    let refused = |state: &State| match state {
+        State::Failed(Failure::Refused { code, message, .. }) => {
+            *code == Code::FailedPrecondition && message == "make it known first"
+        }
+        _ => false,
+    };
+    within(state.wait_for(refused)).await.unwrap();
+}

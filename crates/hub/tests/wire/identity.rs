@@ -147,6 +147,33 @@ async fn an_agent_renews_its_token_for_further_calls() {
 }
 
 #[tokio::test]
+async fn an_agent_proves_anew_who_it_is_when_its_tokens_are_of_no_use() {
+    let mut bed = Bed::start().await;
+    let clock = thane_runtime::ManualClock::new(now());
+    let identity = bed.authority.issue(&CertificateRequest::agent("agent-a"), now(), DAY * 3).unwrap();
+    let dialer = Dialer::new(bed.config(), Tcp::shared(), Some(bed.tls(Some(&identity))), Arc::new(clock.clone()));
+    let mut agent = bed.agent(dialer);
+    let _stream = within(bed.streams.recv()).await.unwrap();
+    let opened = within(agent.recv()).await.unwrap();
+    let calls = &opened.calls;
+    let ping = async || {
+        let mut request = tonic::Request::new(PingRequest {});
+        calls.authorize(request.metadata_mut()).await.unwrap();
+        let answer = EventStreamClient::with_origin(calls.channel(), calls.origin()).ping(request).await;
+        answer.map(drop).map_err(|status| status.code())
+    };
+    // The refresh token is over, too.
+    bed.clock.advance(Duration::from_hours(25));
+    clock.advance(Duration::from_hours(25));
+    assert_eq!(ping().await, Ok(()));
+    // Nothing but the hub's answer tells that it has another key.
+    bed.gate.set_tokens(Tokens::new(&tokens::generate_short_key().unwrap()).unwrap());
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(ping().await, Err(Code::Unauthenticated));
+    assert_eq!(ping().await, Ok(()));
+}
+
+#[tokio::test]
 async fn a_blocked_certificate_is_cut_off_and_stays_out() {
     let mut bed = Bed::start().await;
     let (other, _other) = bed.pair("agent-b", bed.config()).await;

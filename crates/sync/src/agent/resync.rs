@@ -10,14 +10,19 @@ use crate::link::{self, Core, Note};
 use crate::mapping::{self, Mode, Placement, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::resync::{
-    self, Checksum, DIGEST, Digest, DigestItem, DigestItems, Inventory, RequestList, RequestUpdate, SyncedResource,
-    read, write,
+    self, Checksum, DIGEST, Digest, DigestItem, DigestItems, Inventory, RequestList, RequestResync, RequestUpdate,
+    SyncedResource, read, write,
 };
 use crate::time::Now;
 
 impl Agent {
     /// The hub is there. To our own the agent sends one digest, whatever happened before.
     pub(super) fn greet(&mut self, core: &mut Core, now: Now, fresh: bool) {
+        // The hub has forgotten what an earlier stream told.
+        let report = core.report();
+        if report.count > 0 {
+            Self::send_troubles(core, now, &report);
+        }
         if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
             return self.send_digest(core, now);
         }
@@ -40,6 +45,23 @@ impl Agent {
                 }
             }
         }
+    }
+
+    /// The hub was asked to have everything sent again. What is left then is found when it has arrived.
+    fn send_everything(&self, core: &mut Core, now: Now) {
+        let own = self.own(core);
+        let is_sent = |key: &Key| key.kind == Kind::Application || self.side.mode == Mode::Autonomous;
+        let objects = own.iter().filter(|(key, _)| is_sent(key)).count();
+        core.note(Note::Resent { reason: "asked", objects });
+        match self.side.mode {
+            Mode::Managed => self.tell_status(core, now),
+            Mode::Autonomous => {
+                for (key, object) in own {
+                    Self::send_source(core, now, &key, &object, Type::Create);
+                }
+            }
+        }
+        core.compare_soon(now);
     }
 
     fn tell_status(&self, core: &mut Core, now: Now) {
@@ -105,7 +127,12 @@ impl Agent {
     pub(super) fn compare_message(&mut self, core: &mut Core, now: Now, event: &Event) -> Result<(), Refusal> {
         match (self.side.mode, &event.kind) {
             (_, Type::RequestResourceResync) if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) => {
-                self.send_digest(core, now);
+                let request: RequestResync = read(&event.data)?;
+                if request.everything {
+                    self.send_everything(core, now);
+                } else {
+                    self.send_digest(core, now);
+                }
                 Ok(())
             }
             (Mode::Managed, Type::RequestResourceResync) => {
@@ -199,13 +226,14 @@ impl Agent {
         let digest = Checksum(Some(inventory.digest().to_vec()));
         let message = Digest { digest, count: inventory.items.len() };
         self.items.clear();
+        self.round = Some(message.digest.clone());
         let id = core.unique();
         core.push(now, link::message(id, lane, Type::Digest, write(&message)));
     }
 
     /// What the hub should have, by its names there.
     fn inventory(&self, core: &Core) -> Inventory {
-        let mut inventory = Inventory::default();
+        let mut inventory = Inventory::with(core.peer.as_ref());
         let all = core.store.iter().filter(|(key, object)| self.is_shared(key, object));
         for (key, object) in all.chain(self.missing_copies(core)) {
             match self.side.mode {
@@ -237,6 +265,10 @@ impl Agent {
     }
 
     fn items_received(&mut self, core: &mut Core, now: Now, message: DigestItems) {
+        // Parts of an earlier answer say nothing about how things are now.
+        if self.round.as_ref() != Some(&message.round) {
+            return;
+        }
         // A sender that never ends would fill our memory.
         if self.items.len() + message.items.len() > ITEMS_TOTAL_MAX {
             self.items.clear();
@@ -263,6 +295,9 @@ impl Agent {
         core.note(Note::Drift { differing, of: total });
         let everything = differing * 100 >= total * usize::from(core.options().drift_percent) && differing > 1;
         // What differs goes first: if there is no room for more, the next comparison finds less.
+        if everything {
+            core.note(Note::Resent { reason: "drift", objects: keys.len() });
+        }
         let (first, rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| differs(key));
         for key in first.into_iter().chain(rest.into_iter().filter(|_| everything)) {
             let (ours, theirs) = (ours.items.get(&key), theirs.get(&key).copied());

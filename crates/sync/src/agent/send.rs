@@ -6,7 +6,7 @@ use thane_api::event::Type;
 
 use super::{Agent, is_copy};
 use crate::lane::Lane;
-use crate::link::{self, Core, Incoming};
+use crate::link::{self, Core, Incoming, Report, TROUBLES};
 use crate::mapping;
 use crate::object::{self, Key, Kind, Object};
 use crate::outbox::Body;
@@ -60,6 +60,23 @@ impl Agent {
             outgoing.body = Body::Json(Bytes::from(body.to_string()));
             core.push(now, outgoing);
         }
+    }
+
+    /// What cannot be done here, for people who look at the hub; whether it is on its way or of no use to this hub.
+    pub(super) fn send_troubles(core: &mut Core, now: Now, report: &Report) -> bool {
+        match &core.peer {
+            None => return false,
+            Some(peer) if !peer.can(TROUBLES) => return true,
+            Some(_) => {}
+        }
+        let lane = Lane::new("_/troubles");
+        // What has changed meanwhile is told when the last word has arrived.
+        if core.outbox.is_lane_busy(&lane) {
+            return false;
+        }
+        let id = core.unique();
+        core.push(now, link::message(id, lane, Type::Troubles, write(report)));
+        true
     }
 
     /// What an event relies on is not here: the hub is asked for it.

@@ -8,17 +8,21 @@ use super::Hub;
 use super::managed::operation_changed;
 use crate::checksum::{self, Item};
 use crate::lane::Lane;
-use crate::link::{Core, Note};
+use crate::link::{Core, Note, Report, Whose};
 use crate::mapping::{self, Mode, Pending, Placement, Reason, Refusal};
 use crate::object::{self, Key, Kind, Object};
 use crate::resync::{
-    self, Checksum, DIGEST, Digest, DigestItems, Inventory, RequestList, RequestUpdate, SyncedResource, read, write,
+    self, Checksum, DIGEST, Digest, DigestItems, Inventory, RequestList, RequestResync, RequestUpdate, SyncedResource,
+    read, write,
 };
 use crate::time::Now;
 
 impl Hub {
     /// The agent is there. Our own speaks first, with a digest; upstream's is told where to begin.
     pub(super) fn greet(&mut self, core: &mut Core, now: Now, fresh: bool) {
+        if std::mem::take(&mut self.everything_due) {
+            self.send_everything(core, now);
+        }
         if !fresh {
             return;
         }
@@ -32,9 +36,26 @@ impl Hub {
         self.resend_operations(core, now);
     }
 
+    /// Somebody asked for it: what the hub decides is sent whatever the agent may have, and the agent sends the rest.
+    fn send_everything(&mut self, core: &mut Core, now: Now) {
+        let objects = if self.is_managed() { self.send_all(core, now) } else { 0 };
+        core.note(Note::Resent { reason: "asked", objects });
+        if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
+            let request = write(&RequestResync { everything: true });
+            Self::send_message(core, now, Type::RequestResourceResync, request);
+        } else if self.is_autonomous() {
+            // Upstream's agent sends whatever has another checksum than the one it is asked about.
+            for key in core.store.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+                let request =
+                    RequestUpdate { checksum: Checksum(None), ..self.request_update(&key, core.store.get(&key)) };
+                Self::send_message(core, now, Type::RequestUpdate, write(&request));
+            }
+        }
+    }
+
     /// Both sides are to compare, now: our own agent answers with its digest.
     pub(super) fn compare_now(&mut self, core: &mut Core, now: Now) {
-        if core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
+        if !self.everything_due && core.peer.as_ref().is_some_and(|peer| peer.can(DIGEST)) {
             Self::send_message(core, now, Type::RequestResourceResync, Bytes::from_static(b"{}"));
         }
         self.greet(core, now, true);
@@ -157,6 +178,11 @@ impl Hub {
                 self.digest_received(core, now, &theirs);
                 Ok(())
             }
+            (_, Type::Troubles) => {
+                let report: Report = read(&event.data)?;
+                core.tell(Whose::Agent, report.bounded());
+                Ok(())
+            }
             (_, kind) => Err(Refusal::new(Reason::WrongMode, format!("{} goes the other way", kind.as_str()))),
         }
     }
@@ -213,9 +239,15 @@ impl Hub {
         self.mirrors.iter().filter(|(key, _)| core.store.get(key).is_none())
     }
 
+    /// Whether the agent has it too. People may put Applications of their own beside an autonomous agent's mirrors.
+    fn is_shared(&self, key: &Key, object: &Object) -> bool {
+        self.is_managed() || object::source_uid(object).is_some() || self.mirrors.contains_key(key)
+    }
+
     fn inventory(&self, core: &Core) -> Inventory {
-        let mut inventory = Inventory::default();
-        for (key, object) in core.store.iter().chain(self.missing_mirrors(core)) {
+        let mut inventory = Inventory::with(core.peer.as_ref());
+        let all = core.store.iter().filter(|(key, object)| self.is_shared(key, object));
+        for (key, object) in all.chain(self.missing_mirrors(core)) {
             let namespace = match (key.kind, self.side.placement) {
                 (Kind::Application, Placement::Destination) if self.is_managed() => key.namespace.clone(),
                 _ => String::new(),

@@ -27,12 +27,13 @@ impl Hub {
         core.push(now, outgoing);
     }
 
-    /// Sends every object, whatever the agent may have.
-    pub(super) fn send_all(&self, core: &mut Core, now: Now) {
+    /// Sends every object, whatever the agent may have; how many there are.
+    pub(super) fn send_all(&self, core: &mut Core, now: Now) -> usize {
         let all: Vec<(Key, Object)> = core.store.iter().map(|(key, object)| (key.clone(), object.clone())).collect();
-        for (key, object) in all {
-            self.send_object(core, now, &key, &object, Type::SpecUpdate);
+        for (key, object) in &all {
+            self.send_object(core, now, key, object, Type::SpecUpdate);
         }
+        all.len()
     }
 
     /// Sends an operation that has its id and is not over.

@@ -100,10 +100,15 @@ impl<S: Side> Link<S> {
 
     /// When `tick` or `due` is next worth calling.
     pub fn next_wake(&self, now: Now) -> Option<Duration> {
+        let due = self.core.outbox.next_due(now).filter(|at| *at != Duration::MAX);
+        [due, self.next_tick()].into_iter().flatten().min()
+    }
+
+    /// When `tick` is next worth calling, while the stream has no room and `due` is not.
+    pub fn next_tick(&self) -> Option<Duration> {
         let core = &self.core;
-        let troubles = core.troubles.next_due();
         let compare = core.peer.as_ref().and(core.compare_at);
-        let times = [core.outbox.next_due(now), core.works.next_due(), core.held_until, troubles, compare];
+        let times = [core.works.next_due(), core.held_until, core.troubles.next_due(), compare];
         times.into_iter().flatten().min().filter(|at| *at != Duration::MAX)
     }
 

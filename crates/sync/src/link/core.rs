@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use thane_api::event::{Event, TRACE_PARENT};
+use thane_api::event::{Event, TRACE_PARENT, Type};
 
+use super::cause::Causes;
 use super::clock;
 use super::trouble::{Matter, Troubles};
-use super::{Effect, Incoming, Note, Options, Peer, Why};
+use super::{Effect, Incoming, Note, Options, Peer, Report, Whose, Why};
 use crate::inbox::Inbox;
+use crate::lane::Lane;
 use crate::object::Key;
 use crate::outbox::{Outbox, Outgoing, Pushed};
 use crate::store::Store;
@@ -32,6 +34,8 @@ pub struct Core {
     pub(super) waiting: BTreeMap<Key, Box<Incoming>>,
     /// What was refused and is tried again, slowly, until something newer comes.
     pub(super) troubles: Troubles,
+    /// What objects here go back to.
+    pub(super) causes: Causes,
     /// Events whose turn has come.
     pub(super) ready: VecDeque<(Key, Box<Incoming>)>,
     pub(super) effects: Vec<Effect>,
@@ -59,6 +63,7 @@ impl Core {
             works: Works::default(),
             waiting: BTreeMap::new(),
             troubles: Troubles::default(),
+            causes: Causes::default(),
             ready: VecDeque::new(),
             effects: Vec::new(),
             repairs: Vec::new(),
@@ -82,12 +87,24 @@ impl Core {
         format!("{}-{}", self.salt, self.messages)
     }
 
-    /// A W3C trace context of its own for each event, so that its way can be followed through both logs.
-    pub(super) fn trace(&mut self) -> String {
+    /// A W3C trace context for each event, so that its way can be followed through both logs: what was observed of an
+    /// object belongs to the trace of the event that made it so, anything else begins one of its own.
+    fn trace(&mut self, outgoing: &Outgoing) -> String {
         let id = self.unique();
         let hash = Sha256::digest(id.as_bytes());
         let number = |from: usize| u64::from_be_bytes(std::array::from_fn(|at| hash[from + at]));
-        format!("00-{:016x}{:016x}-{:016x}-01", number(0), number(8), number(16))
+        let cause = if outgoing.kind == Type::StatusUpdate { self.causes.of(&outgoing.lane) } else { None };
+        match cause {
+            Some(trace) => format!("00-{trace}-{:016x}-01", number(16)),
+            None => format!("00-{:016x}{:016x}-{:016x}-01", number(0), number(8), number(16)),
+        }
+    }
+
+    /// The object is now as that event of the peer made it.
+    pub(crate) fn goes_back_to(&mut self, key: &Key, event: &Event) {
+        if let Some(trace) = event.extensions.get(TRACE_PARENT) {
+            self.causes.remember(Lane::of(key), trace);
+        }
     }
 
     /// Sends an event, unless there is no room or the peer will be compared with anyway.
@@ -96,7 +113,7 @@ impl Core {
         if self.fresh && self.peer.is_none() && !self.outbox.is_lane_busy(&outgoing.lane) {
             return;
         }
-        let trace = self.trace();
+        let trace = self.trace(&outgoing);
         outgoing.extensions.entry(TRACE_PARENT.to_owned()).or_insert(trace);
         if self.outbox.push(now, outgoing) == Pushed::Overflow {
             self.fresh = true;
@@ -104,6 +121,11 @@ impl Core {
             self.compare_at = Some(self.compare_at.map_or(soon, |at| at.min(soon)));
             self.note(Note::Overflow);
         }
+    }
+
+    /// Tells whoever runs this link what cannot be done.
+    pub(crate) fn tell(&mut self, whose: Whose, report: Report) {
+        self.effects.push(Effect::Troubles(whose, report));
     }
 
     /// Notes that something happened.
@@ -142,6 +164,11 @@ impl Core {
     /// Everything that could not be made right, and why.
     pub fn troubles(&self) -> impl Iterator<Item = (&Key, &str)> {
         self.troubles.iter()
+    }
+
+    /// Those of them that only people can put right.
+    pub fn report(&self) -> Report {
+        self.troubles.report()
     }
 
     /// Both sides will compare when they next can.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use thane_api::event::Type;
 
 use super::Why;
+use super::report::{self, Item, Report};
 use crate::failure::{Backoff, Class};
 use crate::object::Key;
 use crate::time::Now;
@@ -13,6 +14,8 @@ use crate::work;
 
 /// Troubles that are remembered; more are not tried again before both sides compare.
 const TROUBLES_MAX: usize = 10_000;
+/// Names of refused things that are remembered for whoever asks.
+const TURNED_AWAY_MAX: usize = 1_000;
 /// How long a retry waits for another job about the same object.
 const BUSY_AGAIN: Duration = Duration::from_millis(500);
 
@@ -51,6 +54,7 @@ impl Matter {
 pub struct Trouble {
     /// What the matter is.
     pub message: String,
+    class: Class,
     why: Why,
     backoff: Backoff,
     retry_at: Duration,
@@ -60,6 +64,10 @@ pub struct Trouble {
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     known: BTreeMap<(Key, Matter), Trouble>,
+    /// What was refused before it had a place, by the names the peer has for it.
+    turned_away: BTreeMap<Key, String>,
+    /// Whether anything is otherwise than when it was last told of.
+    has_news: bool,
 }
 
 impl Troubles {
@@ -73,9 +81,48 @@ impl Troubles {
         if !self.known.contains_key(&id) && self.known.len() >= TROUBLES_MAX {
             return;
         }
-        let mut backoff = self.known.remove(&id).map_or_else(|| Backoff::new(work::seed(key)), |before| before.backoff);
+        let before = self.known.remove(&id);
+        self.has_news |= before.as_ref().is_none_or(|before| before.message != message || before.class != class);
+        let mut backoff = before.map_or_else(|| Backoff::new(work::seed(key)), |before| before.backoff);
         let retry_at = now.monotonic + backoff.next(class);
-        self.known.insert(id, Trouble { message, why, backoff, retry_at });
+        self.known.insert(id, Trouble { message, class, why, backoff, retry_at });
+    }
+
+    /// Remembers something that was refused before it had a place; it is not tried again.
+    pub(super) fn turn_away(&mut self, key: Key, message: &str) {
+        let before = self.turned_away.get(&key);
+        let is_news = before.is_none_or(|before| before != message);
+        if is_news && (before.is_some() || self.turned_away.len() < TURNED_AWAY_MAX) {
+            self.turned_away.insert(key, message.to_owned());
+            self.has_news = true;
+        }
+    }
+
+    /// Forgets that something was refused; the name is asked for only where anything was.
+    pub(super) fn let_in(&mut self, name: impl FnOnce() -> Option<Key>) {
+        if !self.turned_away.is_empty()
+            && let Some(key) = name()
+        {
+            self.has_news |= self.turned_away.remove(&key).is_some();
+        }
+    }
+
+    /// Whether anything is otherwise than when this was last asked.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// It could not be told yet.
+    pub(super) fn keep_news(&mut self) {
+        self.has_news = true;
+    }
+
+    /// What only people can put right: how much, and the first of it.
+    pub(super) fn report(&self) -> Report {
+        let lasting = self.known.iter().filter(|(_, trouble)| trouble.class == Class::Permanent);
+        let lasting = lasting.map(|((key, _), trouble)| (key, &trouble.message)).chain(&self.turned_away);
+        let items = lasting.clone().take(report::ITEMS_MAX).map(|(key, message)| Item::new(key, message)).collect();
+        Report { count: lasting.count(), items }
     }
 
     pub(super) fn has(&self, key: &Key, matter: Matter) -> bool {
@@ -83,7 +130,7 @@ impl Troubles {
     }
 
     pub(super) fn remove(&mut self, key: &Key, matter: Matter) {
-        self.known.remove(&(key.clone(), matter));
+        self.has_news |= self.known.remove(&(key.clone(), matter)).is_some();
     }
 
     /// Forgets what an event of that type makes pointless.

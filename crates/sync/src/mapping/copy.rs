@@ -108,6 +108,13 @@ pub fn shared_metadata(object: &Value) -> Value {
     json!({ "labels": texts(object, "labels"), "annotations": annotations, "finalizers": held })
 }
 
+/// Where an Application is deployed to, but for its cluster: that one each side has its own name for.
+pub fn shared_destination(app: &Value) -> Value {
+    let mut destination = app["spec"]["destination"].as_object().cloned().unwrap_or_default();
+    destination.retain(|field, value| field != "name" && field != "server" && !value.is_null());
+    Value::Object(destination)
+}
+
 /// The finalizers of an object.
 pub(super) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use thane_sync::failure::Class;
 use thane_sync::hub::Hub;
-use thane_sync::link::{Link, Peer};
+use thane_sync::link::{Link, Peer, TROUBLES};
 use thane_sync::object::{Key, Kind};
-use thane_sync::resync::DIGEST;
+use thane_sync::resync::{DIGEST, PLACES};
 use thane_sync::router::{News, Router};
 use thane_sync::store::Seen;
 use thane_sync::work::{Failure, Outcome};
@@ -156,7 +156,8 @@ impl World {
     }
 
     fn peer(&self, agent: usize) -> Peer {
-        let capabilities = if self.agents[agent].digest { [DIGEST.to_owned()].into() } else { [].into() };
+        let ours: &[&str] = if self.agents[agent].digest { &[DIGEST, PLACES, TROUBLES] } else { &[] };
+        let capabilities = ours.iter().map(|word| (*word).to_owned()).collect();
         Peer { capabilities }
     }
 

@@ -283,6 +283,9 @@ fn differing(source: &Value, copy: &Value, is_exact: bool) -> Option<&'static st
         return Some("operation");
     }
     // Upstream's way to compare is blind to these.
+    if is_exact && mapping::shared_destination(source) != mapping::shared_destination(copy) {
+        return Some("destination");
+    }
     if is_exact && !mapping::same(&source["metadata"]["labels"], &copy["metadata"]["labels"]) {
         return Some("labels");
     }

@@ -16,6 +16,7 @@ pub(crate) trait Machine {
     fn effects(&mut self) -> Vec<Effect>;
     fn is_full(&self) -> bool;
     fn next_wake(&self, now: Now) -> Option<Duration>;
+    fn next_tick(&self) -> Option<Duration>;
     fn disconnected(&mut self, now: Now);
     fn resync(&mut self, now: Now);
 }
@@ -44,6 +45,9 @@ impl<S: Side> Machine for Link<S> {
     }
     fn next_wake(&self, now: Now) -> Option<Duration> {
         Link::next_wake(self, now)
+    }
+    fn next_tick(&self) -> Option<Duration> {
+        Link::next_tick(self)
     }
     fn disconnected(&mut self, now: Now) {
         Link::disconnected(self, now);

@@ -42,6 +42,11 @@ impl World {
         let key = Key { kind: Kind::Application, namespace: namespace.to_owned(), name: app };
         match self.rng.below(10) {
             0..=2 => self.create_application(agent, site, &key, &name),
+            3 | 4 if self.rng.percent(20) => {
+                let place = format!("apps-{}", self.ledger.revision());
+                self.log("user", format_args!("{site:?} moves {key:?} to {place}"));
+                self.api(site).edit(&key, |app| app["spec"]["destination"]["namespace"] = json!(place));
+            }
             3 | 4 => {
                 let revision = self.ledger.revision();
                 self.api(site).edit(&key, |app| app["spec"]["source"]["targetRevision"] = json!(revision));
@@ -208,7 +213,9 @@ impl World {
             return;
         }
         self.log("user", format_args!("{site:?} tampers with {key:?}"));
+        let is_moved = self.rng.percent(30);
         self.api(site).edit(&key, |object| match key.kind {
+            Kind::Application if is_moved => object["spec"]["destination"]["namespace"] = json!("-1"),
             Kind::Application => object["spec"]["source"]["targetRevision"] = json!("-1"),
             Kind::AppProject => object["spec"]["description"] = json!("-1"),
             Kind::Repository => object["data"]["url"] = Value::from("LTE="),

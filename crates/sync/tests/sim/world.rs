@@ -372,15 +372,16 @@ impl World {
                     self.at(delay, Happening::Write(end, epoch, ticket, key, Box::new(write)));
                 }
                 Effect::Pass(_) => return Err("live access without anybody who asked".to_owned()),
+                Effect::Troubles(whose, report) => {
+                    self.log(&format!("{end:?} troubles"), format_args!("{whose:?} {report:?}"));
+                }
                 Effect::Note(note) => self.note(end, &note),
             }
         }
         // Without room nothing is sent, however due: the other end's reading brings it on.
-        if self.send(end) {
-            return Ok(());
-        }
+        let is_blocked = self.send(end);
         let Some(machine) = self.machine(end) else { return Ok(()) };
-        if let Some(at) = machine.next_wake(now) {
+        if let Some(at) = if is_blocked { machine.next_tick() } else { machine.next_wake(now) } {
             let at = u64::try_from(at.as_micros().div_ceil(1000)).expect("a short run").max(self.now + 1);
             if self.wakes.get(&end).is_none_or(|scheduled| *scheduled > at || *scheduled <= self.now) {
                 self.wakes.insert(end, at);

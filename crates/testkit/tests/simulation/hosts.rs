@@ -141,7 +141,7 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
             allowed_namespaces: vec![Pattern::new("*")],
         },
         selector: String::new(),
-        makes_namespaces: true,
+        makes_namespaces: Some(Pattern::new("*")),
         namespace_labels: json!({}),
         link: fleet.options.clone(),
         writes_max: 64,

@@ -78,6 +78,11 @@ pub(crate) async fn hub_user(
                     apps.delete(&name).await;
                 }
                 1..=4 => operate(&apps, app, &ledger).await,
+                5 => {
+                    let mut app = app;
+                    app["spec"]["destination"]["namespace"] = json!(format!("n{}", ledger.number()));
+                    apps.replace(app).await;
+                }
                 _ => {
                     let mut app = app;
                     app["spec"]["source"]["path"] = json!(format!("v{}", ledger.number()));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use thane_api::event::Mode;
 use thane_runtime::{SystemClock, Tasks};
+use thane_sync::mapping;
 
 use crate::hosts::{Fleet, Host};
 use crate::objects::Objects;
@@ -48,7 +49,8 @@ async fn operations(hub: &kube::Client, agent: &str, fleet: &Fleet, wrong: &mut 
 fn by_name(objects: Vec<Value>, mode: Mode, agent: &str) -> BTreeMap<String, Value> {
     let comparable = |object: Value| {
         let mut spec = object["spec"].clone();
-        spec["destination"] = Value::Null;
+        // The cluster has another name on each side.
+        spec["destination"] = mapping::shared_destination(&object);
         if mode == Mode::Autonomous {
             let project = spec["project"].as_str().unwrap_or_default().to_owned();
             spec["project"] = json!(project.strip_prefix(&format!("{agent}-")).unwrap_or(&project));

@@ -7,6 +7,7 @@ use super::side::Side;
 use super::{Report, State};
 use crate::fleet::cluster::{Cluster, secret_name};
 use crate::fleet::objects::Objects;
+use crate::fleet::troubles::{Trouble, Troubles};
 use crate::fleet::{AGENTS, BLOCKLIST};
 
 /// Objects in trouble that are named; there may be thousands.
@@ -18,9 +19,10 @@ pub(super) async fn examine(hub: &Side, credentials: &Credentials, report: &mut 
     let details = credentials.agent_details.as_ref();
     let agent = details.map(|details| details.subject.common_name.clone()).filter(|name| !name.is_empty());
     if let Some(agent) = &agent {
+        let record = objects.get(&format!("{AGENTS}/{agent}")).await.ok().flatten();
         examine_cluster(&objects, agent, report).await;
-        examine_namespace(&objects, agent, report).await;
-        examine_record(&objects, agent, report).await;
+        examine_namespace(&objects, agent, record.as_ref(), report).await;
+        examine_record(agent, record.as_ref(), report);
     }
     if let Some(details) = details {
         examine_standing(&objects, &details.fingerprint, report).await;
@@ -43,8 +45,12 @@ async fn examine_cluster(objects: &Objects<'_>, agent: &str, report: &mut Report
     }
 }
 
-async fn examine_namespace(objects: &Objects<'_>, agent: &str, report: &mut Report) {
+async fn examine_namespace(objects: &Objects<'_>, agent: &str, record: Option<&Value>, report: &mut Report) {
+    let placement = record.and_then(|record| record["status"]["placement"].as_str());
     match objects.get(&format!("/api/v1/namespaces/{agent}")).await {
+        Ok(None) if placement == Some("destination") => {
+            report.ok(OF, "namespace", "the hub finds agents by destination: none needs a namespace of its name");
+        }
         Ok(Some(_)) => report.ok(OF, "namespace", format!("namespace {agent} is there for the agent's Applications")),
         Ok(None) => report.wrong(
             OF,
@@ -56,8 +62,8 @@ async fn examine_namespace(objects: &Objects<'_>, agent: &str, report: &mut Repo
     }
 }
 
-async fn examine_record(objects: &Objects<'_>, agent: &str, report: &mut Report) {
-    let Ok(Some(record)) = objects.get(&format!("{AGENTS}/{agent}")).await else {
+fn examine_record(agent: &str, record: Option<&Value>, report: &mut Report) {
+    let Some(record) = record else {
         report.add(OF, "connection", State::Note, format!("agent {agent} has not been seen by this hub yet"));
         return;
     };
@@ -69,6 +75,36 @@ async fn examine_record(objects: &Objects<'_>, agent: &str, report: &mut Report)
     } else {
         let next = "look at the agent's log, and call the hub as it does with --server-address";
         report.wrong(OF, "connection", format!("agent {agent} is not connected since {since}"), next);
+    }
+    examine_placement(status, report);
+    examine_troubles(record, report);
+}
+
+/// Whether both sides find the namespaces of Applications in the same way; older agents do not say.
+fn examine_placement(status: &Value, report: &mut Report) {
+    let (Some(hub), Some(agent)) = (status["placement"].as_str(), status["agentPlacement"].as_str()) else { return };
+    if hub == agent {
+        return report.ok("pair", "mapping", format!("both sides find Applications by {hub}"));
+    }
+    report.wrong(
+        "pair",
+        "mapping",
+        format!("the hub finds Applications by {hub}, the agent by {agent}"),
+        "give both or neither --destination-based-mapping",
+    );
+}
+
+/// What both sides have told that they cannot do.
+fn examine_troubles(record: &Value, report: &mut Report) {
+    let Troubles { named, unnamed } = Troubles::read(record);
+    if named.is_empty() && unnamed == 0 {
+        report.ok(OF, "troubles", "neither side has met with anything it may not do");
+    }
+    for Trouble { of, message, next } in named {
+        report.wrong(of, "troubles", message, next);
+    }
+    if unnamed > 0 {
+        report.add(OF, "troubles", State::Note, format!("{unnamed} more objects are in trouble"));
     }
 }
 
@@ -123,6 +159,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_mapping_that_differs_is_wrong() {
+        let wrong = |status: &Value| {
+            let mut report = Report::default();
+            examine_placement(status, &mut report);
+            (report.wrong, report.findings.len())
+        };
+        assert_eq!(wrong(&json!({"placement": "destination", "agentPlacement": "namespace"})), (1, 1));
+        assert_eq!(wrong(&json!({"placement": "destination", "agentPlacement": "destination"})), (0, 1));
+        assert_eq!(wrong(&json!({"placement": "destination"})), (0, 0));
+    }
 
     #[test]
     fn only_errors_are_trouble() {

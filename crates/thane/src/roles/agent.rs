@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kube::Client;
-use thane_agent::connection::{self, Dialer, State};
-use thane_agent::live::Live;
+use thane_agent::closed::Closed;
+use thane_agent::connection::{self, Calls, Dialer, State};
+use thane_agent::live;
 use thane_agent::role::{self, Config, Parts};
 use thane_agent::tunnel::{Places, Tunnel};
 use thane_api::code;
-use thane_api::event::{TUNNEL, Target};
+use thane_api::event::{BY_DESTINATION, BY_NAMESPACE, TUNNEL, Target};
 use thane_link::{Passage, Takers};
 use thane_runtime::Tasks;
 use thane_runtime::config::Loaded;
@@ -27,6 +28,7 @@ use crate::failure::Failure;
 use crate::kubernetes::connection::RoleConnection;
 use crate::settings::Settings;
 use crate::settings::agent::AgentSettings;
+use crate::settings::hub::Placement;
 use crate::settings::link::unless_zero;
 
 /// Runs the agent until a signal, or until a part it needs fails.
@@ -63,25 +65,15 @@ async fn start(
     dialer.metrics().register_upstream(&mut ground.registry);
     let state = dialer.state();
     let (passage, calls) = (Passage::default(), watch::Sender::new(None));
-    let live = thane_agent::live::Parts {
-        client: client.clone(),
-        passage: passage.clone(),
-        calls: calls.subscribe(),
-        namespace: namespace.clone(),
-        clock: Arc::clone(&ground.clock),
-        tasks: ground.tasks.child("live"),
-    };
-    let live = Live::new(live, ground.registry.sub_registry_with_prefix(PREFIX));
+    let way_in = Live { passage: &passage, calls: &calls, namespace: &namespace };
+    let live = way_in.takers(agent, &client, &mut ground);
     let takers = redis(agent, &namespace, &client, &config, &passage, &mut ground).await?;
-    // Behind something that speaks only HTTP/1.1 a call is a connection, and none is kept waiting.
-    let places = Places::new(Arc::clone(&ground.network), patterns(&agent.reach)?);
-    let tunnel = Tunnel::new(client.clone(), thane_agent::tunnel::Config::default()).reaching(places);
-    let tunnel = (!agent.websocket).then_some(tunnel);
+    let tunnel = tunnel(agent, &client, &ground)?;
     let parts = Parts {
         client,
         dialer,
         clock: Arc::clone(&ground.clock),
-        passing: Arc::new(takers.and(live.takers())),
+        passing: Arc::new(takers.and(live)),
         passage,
         calls,
         tunnel,
@@ -100,6 +92,44 @@ async fn start(
     });
     tracing::info!(hub = agent.server, port = agent.server_port, %mode, namespace, "the agent runs");
     Ok(())
+}
+
+/// What live access needs of the connection.
+struct Live<'a> {
+    passage: &'a Passage,
+    calls: &'a watch::Sender<Option<Calls>>,
+    namespace: &'a str,
+}
+
+impl Live<'_> {
+    /// Who answers the hub when it reaches into the cluster: nobody does where that is switched off.
+    fn takers(self, agent: &AgentSettings, client: &Client, ground: &mut Ground) -> Takers {
+        if !agent.live {
+            tracing::info!("no live access: it is switched off");
+            return Takers::default().with(Target::Resource, Closed::new(self.passage.clone()));
+        }
+        let parts = live::Parts {
+            client: client.clone(),
+            passage: self.passage.clone(),
+            calls: self.calls.subscribe(),
+            namespace: self.namespace.to_owned(),
+            clock: Arc::clone(&ground.clock),
+            tasks: ground.tasks.child("live"),
+        };
+        live::Live::new(parts, ground.registry.sub_registry_with_prefix(PREFIX)).takers()
+    }
+}
+
+/// The agent's end of calls that wait for requests of the hub, if there is to be one.
+fn tunnel(agent: &AgentSettings, client: &Client, ground: &Ground) -> Result<Option<Tunnel>, Failure> {
+    let places = Places::new(Arc::clone(&ground.network), patterns(&agent.reach)?);
+    let tunnel = Tunnel::new(client.clone(), thane_agent::tunnel::Config::default()).reaching(places);
+    Ok(has_tunnel(agent).then_some(tunnel))
+}
+
+/// Behind something that speaks only HTTP/1.1 a call is a connection, and none is kept waiting.
+fn has_tunnel(agent: &AgentSettings) -> bool {
+    agent.live && !agent.websocket
 }
 
 /// Who answers the hub for the Redis of this cluster's Argo CD, if it has one.
@@ -196,9 +226,14 @@ fn way(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection:
 
 fn capabilities(agent: &AgentSettings) -> BTreeSet<String> {
     let mut capabilities = role::capabilities();
-    if agent.websocket {
+    if !has_tunnel(agent) {
         capabilities.remove(TUNNEL);
     }
+    let placement = match agent.placement {
+        Placement::Namespace => BY_NAMESPACE,
+        Placement::Destination => BY_DESTINATION,
+    };
+    capabilities.insert(placement.to_owned());
     capabilities
 }
 
@@ -249,4 +284,18 @@ async fn tls(
         replaced.map_err(|error| error.to_string())
     });
     Ok((tls, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_without_live_access_offers_no_way_in() {
+        let offers = |live: bool, websocket: bool| {
+            let agent = AgentSettings { live, websocket, ..AgentSettings::default() };
+            capabilities(&agent).contains(TUNNEL)
+        };
+        assert_eq!([offers(true, false), offers(true, true), offers(false, false)], [true, false, false]);
+    }
 }

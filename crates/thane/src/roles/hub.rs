@@ -19,8 +19,9 @@ use thane_runtime::config::Loaded;
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::telemetry::LogLevels;
 use thane_runtime::tls::{ClientAuth, ServerOptions, ServerTls};
-use thane_sync::mapping::HubSide;
-use thane_sync::resync::{DIGEST, PONG};
+use thane_sync::link::TROUBLES;
+use thane_sync::mapping::{HubSide, Pattern};
+use thane_sync::resync::{DIGEST, PLACES, PONG};
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
 use super::{Ending, Ground, bind, listen_address, namespace, patterns, word};
@@ -118,10 +119,6 @@ impl Places {
 }
 
 fn config(hub: &HubSettings, namespace: &str) -> Result<Config, Failure> {
-    if !hub.create_namespaces_pattern.is_empty() && hub.create_namespaces {
-        let message = "hub.createNamespacesPattern: namespaces are made for all autonomous agents or for none";
-        return Err(Failure::new(code::CONFIG_INVALID, message));
-    }
     let transport = transport::Config {
         connections_max: hub.connections_max.max(1),
         message_bytes_max: usize::try_from(hub.message_bytes_max.0).unwrap_or(usize::MAX),
@@ -138,13 +135,24 @@ fn config(hub: &HubSettings, namespace: &str) -> Result<Config, Failure> {
             allowed_namespaces: patterns(&hub.allowed_namespaces)?,
         },
         selector: hub.selector.clone(),
-        makes_namespaces: hub.create_namespaces,
+        makes_namespaces: made_namespaces(hub)?,
         namespace_labels: labels(&hub.namespace_labels)?,
         link: hub.link.options(),
         writes_max: hub.writes_max.max(1),
         write_timeout: hub.write_timeout.0,
         transport,
     })
+}
+
+/// Which namespaces may be made: all where there is no expression for them.
+fn made_namespaces(hub: &HubSettings) -> Result<Option<Pattern>, Failure> {
+    let text = &hub.create_namespaces_pattern;
+    let pattern = if text.is_empty() { Pattern::glob("*") } else { Pattern::new(format!("/{text}/")) };
+    if !pattern.is_valid() {
+        let message = format!("hub.createNamespacesPattern: {text:?} is no regular expression");
+        return Err(Failure::new(code::CONFIG_INVALID, message));
+    }
+    Ok(hub.create_namespaces.then_some(pattern))
 }
 
 fn labels(texts: &[String]) -> Result<Value, Failure> {
@@ -172,7 +180,7 @@ async fn gate(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         certificates: certificates(hub.certificates, &method),
         methods: vec![method],
-        capabilities: BTreeSet::from([DIGEST, PONG, TUNNEL].map(str::to_owned)),
+        capabilities: BTreeSet::from([DIGEST, PLACES, PONG, TROUBLES, TUNNEL].map(str::to_owned)),
     };
     let clock = Arc::clone(&ground.clock);
     if hub.jwt.temporary {
@@ -254,4 +262,23 @@ async fn block(gate: &Arc<Gate>, namespace: &str, client: &Client, tasks: &Tasks
 fn fingerprints(list: Option<&Value>) -> Vec<String> {
     let data = list.and_then(|list| list["data"].as_object());
     data.map(|data| data.keys().cloned().collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_made_where_the_expression_matches() {
+        let made = |create_namespaces: bool, text: &str| {
+            let create_namespaces_pattern = text.to_owned();
+            made_namespaces(&HubSettings { create_namespaces, create_namespaces_pattern, ..HubSettings::default() })
+        };
+        assert!(made(false, "").unwrap().is_none());
+        assert!(made(false, "^edge-").unwrap().is_none());
+        assert!(made(true, "").unwrap().is_some_and(|pattern| pattern.matches("anything")));
+        let edges = made(true, "^edge-").unwrap().unwrap();
+        assert_eq!(["edge-1", "core-edge-1"].map(|name| edges.matches(name)), [true, false]);
+        assert!(made(true, "(").is_err());
+    }
 }

@@ -72,6 +72,8 @@ pub(crate) struct AgentSettings {
     pub(crate) discovery: AgentDiscovery,
     /// The Redis of its Argo CD, which the hub asks about its applications.
     pub(crate) redis: RedisServer,
+    /// Whether the hub may reach into the cluster: its API, logs, terminals and the places of `reach`.
+    pub(crate) live: bool,
     /// Places beside the cluster's API that the hub may have bytes carried to: patterns of `HOST:PORT`.
     pub(crate) reach: Vec<String>,
     /// Writes to the API at once.
@@ -115,6 +117,7 @@ impl Default for AgentSettings {
             fleet: true,
             discovery: AgentDiscovery::default(),
             redis: RedisServer { address: ARGO_CD.to_owned(), ..RedisServer::default() },
+            live: true,
             reach: Vec::new(),
             writes_max: 64,
             write_timeout: Span(Duration::from_secs(30)),

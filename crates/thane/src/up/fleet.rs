@@ -182,7 +182,7 @@ async fn start_hub(
             allowed_namespaces: vec![Pattern::new("*")],
         },
         selector: String::new(),
-        makes_namespaces: false,
+        makes_namespaces: None,
         namespace_labels: json!({}),
         link: link::Options::default(),
         writes_max: WRITES_MAX,

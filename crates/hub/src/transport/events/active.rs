@@ -23,7 +23,7 @@ pub(super) struct Active {
 pub(super) struct Handle {
     agent: String,
     incoming: mpsc::Sender<Result<Event, DecodeError>>,
-    status: Arc<OnceLock<Status>>,
+    pub(super) status: Arc<OnceLock<Status>>,
     pub(super) close: CancellationToken,
 }
 

@@ -1,5 +1,7 @@
 //! `thane agents inspect`.
 
+use std::fmt::Write;
+
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
@@ -11,6 +13,7 @@ use super::{Common, cluster, fingerprint, record};
 use crate::failure::Failure;
 use crate::fleet::BLOCKLIST;
 use crate::fleet::objects::Objects;
+use crate::fleet::troubles::{Trouble, Troubles};
 use crate::output::{print, print_structured};
 
 /// Show all that is known about an agent
@@ -28,7 +31,8 @@ impl Inspect {
         let objects = Objects::new(&session);
         let (_, found) = cluster(&objects, &self.name).await?;
         let certificate = found.certificate.clone();
-        let row = Row::new(found, record(&objects, &self.name).await?.as_ref());
+        let record = record(&objects, &self.name).await?;
+        let row = Row::new(found, record.as_ref());
         let has_namespace = objects.get(&format!("/api/v1/namespaces/{}", self.name)).await?.is_some();
         let blocklist = objects.get(&objects.path("configmaps", BLOCKLIST)).await?;
         let is_listed = |mark: &str| blocklist.as_ref().is_some_and(|list| list["data"].get(mark).is_some());
@@ -38,14 +42,29 @@ impl Inspect {
             let mut value = serde_json::to_value(&row).unwrap_or_default();
             value["hasNamespace"] = json!(has_namespace);
             value["blocked"] = json!(is_blocked);
+            value["troubles"] = record.as_ref().map(|record| record["status"]["troubles"].clone()).unwrap_or_default();
             value["certificate"] = match &certificate {
                 Ok(details) => serde_json::to_value(details).unwrap_or_default(),
                 Err(why) => json!({"unusable": why}),
             };
             return print_structured(&value, form);
         }
-        print(&text(&row, &certificate, has_namespace, is_blocked, SystemClock::new().now()))
+        let text = text(&row, &certificate, has_namespace, is_blocked, SystemClock::new().now());
+        print(&format!("{text}{}", in_trouble(&record.map(|record| Troubles::read(&record)).unwrap_or_default())))
     }
+}
+
+/// What cannot be done before somebody puts it right, with what to do.
+fn in_trouble(troubles: &Troubles) -> String {
+    let mut text = String::new();
+    for Trouble { of, message, next } in &troubles.named {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "In trouble, on the {of}'s side: {message}\n  next: {next}");
+    }
+    if troubles.unnamed > 0 {
+        let _ = writeln!(text, "In trouble: {} more", troubles.unnamed);
+    }
+    text
 }
 
 fn text(

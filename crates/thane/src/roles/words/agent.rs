@@ -193,7 +193,12 @@ impl Table for Agent {
         Word::refused("insecure-tls", "ARGOCD_AGENT_TLS_INSECURE", UNVERIFIED),
         Word::refused("insecure-plaintext", "ARGOCD_AGENT_INSECURE_PLAINTEXT", MESH),
         Word::idle("ignore-unmanaged-apps", "ARGOCD_AGENT_IGNORE_UNMANAGED_APPS").switched(),
-        Word::idle("enable-resource-proxy", "ARGOCD_AGENT_ENABLE_RESOURCE_PROXY").switched(),
+        Word::new(
+            "enable-resource-proxy",
+            "ARGOCD_AGENT_ENABLE_RESOURCE_PROXY",
+            "Let the hub reach into the cluster: its API, logs, terminals",
+            Switch("agent.live"),
+        ),
         Word::idle("cache-refresh-interval", "ARGOCD_AGENT_CACHE_REFRESH_INTERVAL"),
         Word::idle("informer-sync-timeout", "ARGOCD_AGENT_INFORMER_SYNC_TIMEOUT"),
         Word::idle("buffer-informer-event-interval", "ARGOCD_AGENT_BUFFER_INFORMER_EVENT_INTERVAL"),
