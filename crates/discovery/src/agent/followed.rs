@@ -367,10 +367,11 @@ impl Followed {
         Box::pin(async move {
             // Held as long as somebody waits: it is not let go.
             let _slot = slot;
-            tokio::select! {
-                () = changed => {}
+            if is_refused {
                 // Nobody tells of what is not pushed.
-                () = tokio::time::sleep(LOOK_AGAIN), if is_refused => {}
+                drop(tokio::time::timeout(LOOK_AGAIN, changed).await);
+            } else {
+                changed.await;
             }
         })
     }
