@@ -36,14 +36,14 @@ pub struct Tokens {
 }
 
 /// A token with everything that rules it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Bearer {
     token: Arc<Token>,
     rules: Vec<Rule>,
 }
 
 /// What one caller may do.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Access {
     // None: there are no tokens, everything is allowed.
     bearer: Option<Arc<Bearer>>,

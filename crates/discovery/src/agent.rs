@@ -43,13 +43,15 @@ use crate::model::{Index, Node};
 use crate::topic::{Row, Topic, TopicData};
 
 pub use followed::Limits;
-pub use options::{Adjustable, Options, Reread};
+pub use options::{Adjustable, Options, Reloaded, Reread};
 pub use pending::Cadence;
 
 /// An agent that runs.
 pub struct Agent {
     core: Arc<Core>,
     options: Options,
+    /// Hubs are called without TLS, which only those on this machine are.
+    is_plain: bool,
     services: edge::Snapshot<edge::Services>,
     checks: edge::Snapshot<edge::Checks>,
 }
@@ -89,9 +91,10 @@ impl Agent {
             core.runners.start(&kept.check, kept.generation, first, &Arc::downgrade(&patient));
         }
         let sequence = Sequence::after(reserved.unwrap_or(0));
-        let line = Line { network, tls };
+        let (is_plain, line) = (tls.is_none(), Line { network, tls });
         tasks.spawn("hub", connection::run(Arc::clone(&core), line, sequence, tasks.clone()));
-        Ok(Arc::new(Self { core, options, services: edge::Snapshot::default(), checks: edge::Snapshot::default() }))
+        let (services, checks) = (edge::Snapshot::default(), edge::Snapshot::default());
+        Ok(Arc::new(Self { core, options, is_plain, services, checks }))
     }
 
     /// Makes what the agent counts visible.
@@ -128,7 +131,11 @@ impl Agent {
         }
         core.followed.set_limits(adjustable.limits.clone());
         core.pending.lock().set_cadence(core.clock.monotonic(), adjustable.cadence);
+        let is_elsewhere = core.hubs() != adjustable.hubs;
         core.adjustable.store(Arc::new(adjustable));
+        if is_elsewhere {
+            core.moved.notify_waiters();
+        }
         pin(core);
         core.stirred.notify_one();
         core.changes.send_modify(|changes| *changes += 1);
@@ -163,7 +170,7 @@ async fn open(
         address: options.address.clone(),
     };
     let adjustable = options.adjustable.clone();
-    let tools = Tools::new(Arc::clone(network), Arc::clone(clock), tls.map(ClientTls::config), tasks.child("checks"));
+    let tools = Tools::new(Arc::clone(network), Arc::clone(clock), tls.cloned(), tasks.child("checks"));
     Ok(Arc::new(Core {
         id: options.id.clone(),
         node,
@@ -173,6 +180,7 @@ async fn open(
         followed: Followed::new(adjustable.limits.clone(), Arc::clone(clock)),
         pending: Mutex::new(Pending::new(adjustable.cadence)),
         stirred: Notify::new(),
+        moved: Notify::new(),
         keepsakes,
         runners: Runners::new(tools),
         adjustable: ArcSwap::from_pointee(adjustable),

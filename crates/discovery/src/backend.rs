@@ -161,8 +161,11 @@ pub trait LocalAgent: Send + Sync {
     fn maintain<'a>(&'a self, id: Option<&'a str>, enable: bool, reason: &'a str)
     -> BoxFuture<'a, Result<(), Refusal>>;
 
-    /// Reads its configuration again.
-    fn reload(&self) -> BoxFuture<'_, Result<(), Refusal>>;
+    /// Reads its configuration again; the names of settings that are others now and take effect after a restart only.
+    fn reload(&self) -> BoxFuture<'_, Result<Vec<&'static str>, Refusal>>;
+
+    /// Resolves when something registered here may have changed. Take it before the reading it is meant for.
+    fn changed(&self) -> Wake;
 }
 
 /// An instance registered here.

@@ -41,7 +41,7 @@ use crate::backend::Backend;
 use crate::http::{Answer, BODY_BYTES_MAX, Head, Query, Request, Routes};
 use crate::model::{Policy, Resource};
 use crate::wire::SNAPSHOT_BYTES_MAX;
-use call::Call;
+use call::{Call, Outcome};
 use failure::Failure;
 use headers::put_policy;
 pub use metrics::Metrics;
@@ -91,9 +91,8 @@ impl Consul {
             let text = format!("method {} not allowed", request.method);
             with_allow(Answer::text(StatusCode::METHOD_NOT_ALLOWED, text), &allow)
         } else {
-            let call = Call::new(self, &request, route.rest).await;
-            match call {
-                Ok(call) => call.dispatch(route.endpoint).await.unwrap_or_else(Failure::answer),
+            match Call::new(self, &request, route.rest).await {
+                Ok(call) => self.dispatched(&call, route.endpoint).await.unwrap_or_else(Failure::answer),
                 Err(failure) if route.endpoint == Endpoint::AclTokenSelf => {
                     Failure { text: format!("token does not exist: {}", failure.text), ..failure }.answer()
                 }
@@ -102,6 +101,20 @@ impl Consul {
         };
         put_policy(&mut answer.headers, self.guard.is_open());
         answer
+    }
+
+    /// An answer that is allowed when it is given: while somebody waited, what their token may do can have changed.
+    async fn dispatched(&self, call: &Call<'_>, endpoint: Endpoint) -> Outcome {
+        let answered = call.dispatch(endpoint).await;
+        if !call.request.may_wait() {
+            return answered;
+        }
+        let now = Call::new(self, call.request, call.rest).await?;
+        if now.access == call.access {
+            return answered;
+        }
+        let at_once = call.request.at_once();
+        Call { request: &at_once, ..now }.dispatch(endpoint).await
     }
 
     fn too_many(&self) -> Failure {

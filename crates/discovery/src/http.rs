@@ -78,6 +78,22 @@ pub struct Request {
     pub peer: SocketAddr,
 }
 
+/// What makes a reader wait.
+const WAITING: [&str; 3] = ["index", "hash", "wait"];
+
+impl Request {
+    /// Whether whoever asks may be waiting for a change.
+    pub fn may_wait(&self) -> bool {
+        self.method == Method::GET && (self.query.has("index") || self.query.has("hash"))
+    }
+
+    /// The same, answered at once.
+    #[must_use]
+    pub fn at_once(&self) -> Self {
+        Self { query: self.query.without(&WAITING), ..self.clone() }
+    }
+}
+
 /// A body above [`Routes::body_max`]; none of it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge {
@@ -92,6 +108,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// A connection that stays silent for so long is closed.
     pub idle_max: Duration,
+    /// A body of which nothing arrives for so long is given up.
+    pub body_idle_max: Duration,
     /// Requests that a web page could have caused are refused: the listener is on loopback and asks for no credentials.
     pub local_only: bool,
     /// What one client may ask for; `None`: as much as it likes. An address is one, and whoever shows a token besides.
@@ -101,7 +119,13 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // A little above the bound on blocked queries, so that others still get in.
-        Self { connections_max: 12_000, idle_max: Duration::from_mins(5), local_only: false, rate: None }
+        Self {
+            connections_max: 12_000,
+            idle_max: Duration::from_mins(5),
+            body_idle_max: Duration::from_secs(30),
+            local_only: false,
+            rate: None,
+        }
     }
 }
 

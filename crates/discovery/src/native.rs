@@ -21,7 +21,7 @@ use crate::access::Guard;
 use crate::backend::{Backend, Consistency};
 use crate::http::{Answer, Head, Request, Routes, percent_decoded};
 use crate::topic::{Memo, Topic};
-use call::{Call, Problem};
+use call::{Call, Outcome, Problem};
 
 /// What the API is told about its process.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ impl Default for Options {
 /// The agent's own API over a backend.
 pub struct Native {
     backend: Arc<dyn Backend>,
-    guard: Guard,
+    guard: Arc<Guard>,
     watches: Arc<Semaphore>,
     options: Options,
 }
@@ -129,7 +129,7 @@ fn named<'a>(rest: &'a str, word: &str) -> Option<&'a str> {
 impl Native {
     /// The API over an agent, or over a registry for those who have none yet.
     pub fn new(backend: Arc<dyn Backend>, options: Options) -> Self {
-        let guard = Guard::new(Arc::clone(&backend));
+        let guard = Arc::new(Guard::new(Arc::clone(&backend)));
         Self { guard, watches: Arc::new(Semaphore::new(options.watches_max)), backend, options }
     }
 
@@ -150,11 +150,25 @@ impl Native {
             }
             return answer;
         }
-        let answered = match Call::new(self, &request).await {
-            Ok(call) => call.dispatch(endpoint).await,
-            Err(problem) => Err(problem),
-        };
-        answered.unwrap_or_else(Problem::answer)
+        self.dispatched(&request, endpoint).await.unwrap_or_else(Problem::answer)
+    }
+
+    /// An answer that is allowed when it is given: while somebody waited, what their token may do can have changed.
+    async fn dispatched(&self, request: &Request, endpoint: Endpoint<'_>) -> Outcome {
+        if matches!(endpoint, Endpoint::Health | Endpoint::Metrics) {
+            // Nobody is asked for a token: whoever watches over an agent hears of it before its hub is there.
+            return Call::open(self, request).dispatch(endpoint).await;
+        }
+        let call = Call::new(self, request).await?;
+        let answered = call.dispatch(endpoint.clone()).await;
+        if !request.may_wait() {
+            return answered;
+        }
+        let now = Call::new(self, request).await?;
+        if now.access == call.access {
+            return answered;
+        }
+        Call { request: &request.at_once(), ..now }.dispatch(endpoint).await
     }
 
     /// The instances of a service, if they are here and nobody is asked for a token.

@@ -19,6 +19,9 @@ pub use service::Desk;
 
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of what is pushed of one topic at once, a quarter of a message: more is fetched by who reads it. Tests do not
+/// need that much.
+const PUSHED_BYTES_MAX: usize = 1024 * 1024 * if cfg!(test) { 2 } else { 16 };
 /// Bytes of a snapshot, however it travels.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The header by which a client says that it cannot unpack.

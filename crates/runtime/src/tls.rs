@@ -2,6 +2,7 @@
 
 mod ask;
 mod client;
+mod public;
 mod reload;
 mod server;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
 
 pub use client::{ClientFiles, ClientOptions, ClientTls};
+pub use public::public_client;
 pub use reload::{Contents, Reloads};
 pub use server::{ClientAuth, ServerFiles, ServerOptions, ServerTls};
 pub use unverified::unverified_client;

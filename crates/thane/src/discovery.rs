@@ -1,5 +1,7 @@
 //! Discovery in this process: the hub's registry, and an agent's part of it with its listeners.
 
+pub(crate) mod direct;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use thane_api::code;
 use thane_discovery::agent::{self, Agent};
 use thane_discovery::backend::Backend;
 use thane_discovery::consul::{self, Consul};
-use thane_discovery::http::{self, Edge, Limits, Rate, Routes};
+use thane_discovery::http::{self, Edge, Limits, Rate};
 use thane_discovery::hub::{self, Registry};
 use thane_discovery::native::{self, Native};
 use thane_discovery::{dns, wire};
@@ -20,6 +22,7 @@ use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::{Listener, SharedNetwork};
 use thane_runtime::tls::ClientTls;
 use thane_runtime::{SharedClock, Tasks};
+use tonic::service::Routes;
 
 use crate::failure::Failure;
 
@@ -47,7 +50,7 @@ pub(crate) async fn registry(
     options: hub::Options,
     ground: &Ground,
     metrics: &mut Metrics,
-) -> Result<(Arc<Registry>, Guests), Failure> {
+) -> Result<Opened, Failure> {
     let store = open(file, RedbOptions { history: LITTLE_HISTORY, ..RedbOptions::default() }, &ground.tasks)?;
     let opened = Registry::open(store, options, Arc::clone(&ground.clock), &ground.tasks.child("registry")).await;
     let registry = opened.map_err(|error| Failure::new(code::DATA_UNUSABLE, format!("{}: {error}", file.display())))?;
@@ -56,7 +59,21 @@ pub(crate) async fn registry(
     counted.register(metrics);
     let service =
         wire::service(Arc::clone(&registry), counted, Arc::clone(&ground.clock), &ground.tasks.child("agents"));
-    Ok((registry, Guests::new(PACKAGE, tonic::service::Routes::new(service))))
+    Ok(Opened { registry, routes: Routes::new(service) })
+}
+
+/// The hub's registry.
+pub(crate) struct Opened {
+    pub(crate) registry: Arc<Registry>,
+    /// What agents call it by.
+    pub(crate) routes: Routes,
+}
+
+impl Opened {
+    /// The same, for the hub's listener.
+    pub(crate) fn guests(&self) -> Guests {
+        Guests::new(PACKAGE, self.routes.clone())
+    }
 }
 
 /// Starts an agent's part, whether a hub is there or not.
@@ -109,7 +126,7 @@ pub(crate) fn serve(
 
 /// Serves the same from the registry itself, for clients that have no agent yet.
 pub(crate) fn serve_hub(
-    registry: Arc<Registry>,
+    registry: Arc<dyn Backend>,
     listener: Box<dyn Listener>,
     rate: Option<Rate>,
     ground: &Ground,
@@ -117,7 +134,7 @@ pub(crate) fn serve_hub(
 ) {
     let counted = Counted::of("hub");
     counted.register(metrics);
-    let consul = Consul::new(Arc::clone(&registry) as _, consul::Options::default(), counted.consul.clone());
+    let consul = Consul::new(Arc::clone(&registry), consul::Options::default(), counted.consul.clone());
     let native = Native::new(registry, native::Options::default());
     answer(vec![Arc::new(consul), Arc::new(native)], listener, rate, &counted, ground);
 }
@@ -142,7 +159,7 @@ impl Counted {
 }
 
 fn answer(
-    routes: Vec<Arc<dyn Routes>>,
+    routes: Vec<Arc<dyn http::Routes>>,
     listener: Box<dyn Listener>,
     rate: Option<Rate>,
     counted: &Counted,
@@ -157,6 +174,7 @@ fn answer(
 pub(crate) async fn resolve(
     backend: Arc<dyn Backend>,
     address: SocketAddr,
+    settings: dns::Settings,
     ground: &Ground,
     metrics: &mut Metrics,
 ) -> Result<String, Failure> {
@@ -167,7 +185,7 @@ pub(crate) async fn resolve(
     counted.register(metrics.sub_registry_with_prefix(PREFIX));
     let edge = dns::Edge {
         backend,
-        settings: dns::Settings::default(),
+        settings,
         clock: Arc::clone(&ground.clock),
         metrics: counted,
         chance: Box::new(rand::random),

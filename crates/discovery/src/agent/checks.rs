@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use thane_runtime::net::SharedNetwork;
+use thane_runtime::tls::ClientTls;
 use thane_runtime::{SharedClock, Tasks};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -29,8 +30,10 @@ use super::state::{Edit, Observed, unknown_check};
 use crate::command::Refusal;
 use crate::model::{Check, Status};
 
-/// Runs at once; further ones wait.
-const RUNS_MAX: usize = 64;
+/// Programs that run at once; further ones wait.
+const SCRIPTS_MAX: usize = 64;
+/// Checks of any other one kind that are asked at once; further ones wait. Those of another kind do not wait for them.
+const ASKED_MAX: usize = 256;
 /// What is told to one check and waits to be taken up.
 const TOLD_MAX: usize = 16;
 /// A new check is run for the first time within this.
@@ -42,18 +45,46 @@ pub(super) struct Tools {
     pub(super) clock: SharedClock,
     pub(super) trust: trust::Trusted,
     pub(super) tasks: Tasks,
-    runs: Semaphore,
+    runs: Runs,
+}
+
+/// Bounds what runs at once, each kind for itself: services that hang all alike hold up their like alone.
+struct Runs {
+    http: Semaphore,
+    tcp: Semaphore,
+    udp: Semaphore,
+    grpc: Semaphore,
+    h2ping: Semaphore,
+    script: Semaphore,
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        let asked = || Semaphore::new(ASKED_MAX);
+        let script = Semaphore::new(SCRIPTS_MAX);
+        Self { http: asked(), tcp: asked(), udp: asked(), grpc: asked(), h2ping: asked(), script }
+    }
+}
+
+impl Runs {
+    /// The bound of a kind; what is only told or copied has none.
+    fn of(&self, kind: &Kind) -> Option<&Semaphore> {
+        Some(match kind {
+            Kind::Http => &self.http,
+            Kind::Tcp => &self.tcp,
+            Kind::Udp => &self.udp,
+            Kind::Grpc => &self.grpc,
+            Kind::H2Ping => &self.h2ping,
+            Kind::Script => &self.script,
+            Kind::Ttl | Kind::Alias => return None,
+        })
+    }
 }
 
 impl Tools {
-    pub(super) fn new(
-        network: SharedNetwork,
-        clock: SharedClock,
-        ca: Option<Arc<rustls::ClientConfig>>,
-        tasks: Tasks,
-    ) -> Self {
-        let trust = trust::Trusted { ca };
-        Self { network, clock, trust, tasks, runs: Semaphore::new(RUNS_MAX) }
+    pub(super) fn new(network: SharedNetwork, clock: SharedClock, tls: Option<ClientTls>, tasks: Tasks) -> Self {
+        let trust = trust::Trusted::new(tls);
+        Self { network, clock, trust, tasks, runs: Runs::default() }
     }
 }
 
@@ -198,8 +229,10 @@ impl Runner {
     }
 
     async fn ask(&self) -> Observation {
-        let Ok(_run) = self.tools.runs.acquire().await else {
-            return Observation::new(Status::Critical, "the agent is shutting down");
+        let _run = match self.tools.runs.of(&self.kind) {
+            // The semaphores are never closed.
+            Some(runs) => runs.acquire().await.ok(),
+            None => None,
         };
         let timeout = plan::timeout(&self.check.definition);
         let asking = async {

@@ -1,27 +1,27 @@
 //! The agent's file, as the design record has it, and its environment.
 
+mod again;
 mod follow;
 #[cfg(test)]
 mod tests;
 mod units;
+mod way;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use thane_runtime::config::units::Span;
 
-use super::dial::host_and_port;
 use super::{Adjustable, Cadence, Limits, Options};
 
+pub use again::load;
 pub use follow::follow;
 pub use units::{Compression, Cores, Memory, OneOrMany};
+pub(super) use way::is_here;
+pub use way::{far, files, hubs, only_here};
 
-/// A file is never larger.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Kept per topic, very roughly: what a memory limit is compared with.
 const BYTES_PER_ENTRY: u64 = 3 * 1024;
 /// What an agent needs before it holds anything.
@@ -191,6 +191,8 @@ pub struct Environment {
     pub node_name: Option<String>,
     /// `POD_IP`.
     pub pod_ip: Option<String>,
+    /// Where the node is reached, as whoever starts the agent says; before `POD_IP`, after the file.
+    pub address: Option<String>,
 }
 
 impl Environment {
@@ -202,7 +204,7 @@ impl Environment {
             Some("sidecar") => Mode::Sidecar,
             Some(other) => return Err(Error::Mode(other.to_owned())),
         };
-        Ok(Self { mode, node_name: set("NODE_NAME"), pod_ip: set("POD_IP") })
+        Ok(Self { mode, node_name: set("NODE_NAME"), pod_ip: set("POD_IP"), address: None })
     }
 }
 
@@ -220,11 +222,14 @@ pub enum Error {
     Mode(String),
     #[error("agent.mesh.enabled: a mesh is not offered; set it to false")]
     Mesh,
-    #[error("agent.tls.enabled is false, which is allowed only towards this machine, and {0} is not on it")]
+    #[error(
+        "the hub at {0}: plain text is spoken only towards this machine; agent.tls.enabled is false, or no certificates \
+         are given"
+    )]
     Plaintext(String),
-    #[error("agent.tls: {0}")]
-    Tls(&'static str),
-    #[error("agent.server_address: {0:?} is not a host and a port")]
+    #[error("certificate, key and authorities go together: {0} is not given")]
+    Certificates(String),
+    #[error("{0:?} is not a host and a port of a hub")]
     Address(String),
     #[error("agent.node_name: neither the file nor NODE_NAME says how the node is called")]
     NoName,
@@ -238,6 +243,8 @@ pub struct Read {
     pub options: Options,
     /// The file itself, for what is not the agent's own business: certificates.
     pub tls: Tls,
+    /// Whether anybody said where the node is reached.
+    pub has_address: bool,
     /// What is worth a warning.
     pub warnings: Vec<String>,
 }
@@ -256,7 +263,7 @@ impl Config {
         if self.mesh.enabled {
             return Err(Error::Mesh);
         }
-        self.check_tls()?;
+        way::check(&self.tls, &self.server_address.0)?;
         let mut warnings = Vec::new();
         let node_name = [Some(self.node_name.clone()), environment.node_name.clone()];
         let node_name = node_name.into_iter().flatten().find(|name| !name.is_empty());
@@ -276,29 +283,15 @@ impl Config {
         if !self.datacenter.is_empty() {
             options.datacenter.clone_from(&self.datacenter);
         }
-        let address = Some(self.address.clone()).filter(|address| !address.is_empty());
-        if let Some(address) = address.or_else(|| environment.pod_ip.clone()) {
-            options.address = address;
-        }
+        let own = Some(self.address.clone()).filter(|address| !address.is_empty());
+        let address = own.or_else(|| environment.address.clone()).or_else(|| environment.pod_ip.clone());
+        let has_address = address.is_some();
+        options.address = address.unwrap_or(options.address);
         options.meta.clone_from(&self.metadata);
         options.is_script_allowed = self.health_checks.enable_script_checks;
         options.is_compressed = self.sync.compression.0;
         options.adjustable = self.adjustable(&mut warnings)?;
-        Ok(Read { options, tls: self.tls, warnings })
-    }
-
-    fn check_tls(&self) -> Result<(), Error> {
-        for address in &self.server_address.0 {
-            let (host, _) = host_and_port(address, Some(1)).ok_or_else(|| Error::Address(address.clone()))?;
-            let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-            if !self.tls.enabled && !is_here {
-                return Err(Error::Plaintext(address.clone()));
-            }
-        }
-        if self.tls.client_cert.is_some() != self.tls.client_key.is_some() {
-            return Err(Error::Tls("client_cert and client_key go together"));
-        }
-        Ok(())
+        Ok(Read { options, tls: self.tls, has_address, warnings })
     }
 
     fn adjustable(&self, warnings: &mut Vec<String>) -> Result<Adjustable, Error> {
@@ -366,27 +359,4 @@ impl Config {
             ..Limits::default()
         }
     }
-}
-
-/// Reads a file, and lets the agent read it again when it is told to.
-pub fn load(path: &Path, environment: &Environment) -> Result<Read, Error> {
-    let mut read = Config::parse(&text(path)?)?.read(environment)?;
-    let (path, environment) = (path.to_owned(), environment.clone());
-    read.options.again = Some(Arc::new(move || {
-        let again = text(&path).and_then(|text| Config::parse(&text)).and_then(|config| config.read(&environment));
-        let again = again.map_err(|error| error.to_string())?;
-        for warning in &again.warnings {
-            tracing::warn!("{warning}");
-        }
-        Ok(again.options.adjustable)
-    }));
-    Ok(read)
-}
-
-fn text(path: &Path) -> Result<String, Error> {
-    let failed = |source| Error::Read { path: path.to_owned(), source };
-    if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
-        return Err(Error::TooLarge(path.to_owned()));
-    }
-    std::fs::read_to_string(path).map_err(failed)
 }

@@ -15,6 +15,7 @@ use thane_runtime::tls::ClientTls;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
+use super::config::is_here;
 use super::core::Core;
 use super::dial::{self, BoxError, Channel};
 use super::pending::Sequence;
@@ -43,6 +44,9 @@ pub(super) struct Line {
 impl Line {
     async fn open(&self, address: &str, close: &CancellationToken, tasks: &Tasks) -> Result<Client, BoxError> {
         let (host, port) = dial::host_and_port(address, Some(PORT)).ok_or("not a host and a port")?;
+        if self.tls.is_none() && !is_here(&host) {
+            return Err("without certificates a hub is called only on this machine".into());
+        }
         let mut stream = self.network.connect(&host, port).await?;
         if let Some(tls) = &self.tls {
             stream = dial::tls(stream, &host, &tls.config(), b"h2").await?;
@@ -90,13 +94,23 @@ pub(super) async fn run(core: Arc<Core>, line: Line, mut sequence: Sequence, tas
     let mut turn = 0_usize;
     let mut told = String::new();
     loop {
+        let moved = core.moved.notified();
         let hubs = core.hubs();
         let Some(address) = hubs.get(turn % hubs.len().max(1)).cloned() else {
             // Without a hub the agent serves what is registered with it.
-            return tasks.cancelled().await;
+            tokio::select! {
+                () = tasks.cancelled() => return,
+                () = moved => continue,
+            }
         };
         let ended = tokio::select! {
             () = tasks.cancelled() => return,
+            () = core.left(&address) => {
+                tracing::info!(hub = address, "left: it is none of the hubs any more");
+                core.lost();
+                (backoff, failed_in_turn, turn) = (Backoff(0), 0, 0);
+                continue;
+            }
             ended = session::connect(&core, &line, &address, &mut sequence, &tasks) => ended,
         };
         core.lost();
@@ -122,6 +136,7 @@ pub(super) async fn run(core: Arc<Core>, line: Line, mut sequence: Sequence, tas
             tokio::select! {
                 () = tasks.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
+                () = moved => turn = 0,
             }
         }
     }
@@ -130,6 +145,17 @@ pub(super) async fn run(core: Arc<Core>, line: Line, mut sequence: Sequence, tas
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn without_certificates_nobody_else_is_called() {
+        let (tasks, _) = Tasks::root("test");
+        let line = Line { network: thane_runtime::net::Tcp::shared(), tls: None };
+        for address in ["192.0.2.1:1", "hub.example.com"] {
+            let refused = line.open(address, &CancellationToken::new(), &tasks).await.err();
+            let said = refused.map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains("only on this machine"), "{said}");
+        }
+    }
 
     #[test]
     fn waits_double_up_to_the_bound() {

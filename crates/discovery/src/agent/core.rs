@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) pending: Mutex<Pending>,
     /// There may be something to tell the hub.
     pub(super) stirred: Notify,
+    /// Hubs are at other addresses.
+    pub(super) moved: Notify,
     pub(super) keepsakes: Keepsakes,
     pub(super) runners: Runners,
     pub(super) adjustable: ArcSwap<Adjustable>,
@@ -135,9 +137,13 @@ impl Core {
         }
     }
 
-    /// Keeps what is read most, to be asked for first after a restart.
+    /// Keeps what is read most, to be asked for first after a restart. What was popular before stays until so much else
+    /// is: after a restart nothing has been read yet.
     pub(super) async fn remember_popular(&self) {
-        let popular = self.followed.popular(POPULAR_MAX);
+        let mut popular = self.followed.popular(POPULAR_MAX);
+        let before: Vec<Topic> = self.popular.lock().iter().filter(|topic| !popular.contains(topic)).cloned().collect();
+        popular.extend(before.into_iter().take(POPULAR_MAX.saturating_sub(popular.len())));
+        popular.sort();
         if *self.popular.lock() == popular {
             return;
         }
@@ -151,6 +157,18 @@ impl Core {
     pub(super) async fn remember_tokens(&self, tokens: &TopicData) {
         if let Err(error) = self.keepsakes.put(keepsake::TOKENS, &(tokens.index, &tokens.rows)).await {
             tracing::warn!(%error, "tokens cannot be kept");
+        }
+    }
+
+    /// Resolves when a hub's address is none of those there are any more.
+    pub(super) async fn left(&self, address: &str) {
+        loop {
+            // Taken before looking, or a change between the two is missed.
+            let moved = self.moved.notified();
+            if !self.hubs().iter().any(|hub| hub == address) {
+                return;
+            }
+            moved.await;
         }
     }
 

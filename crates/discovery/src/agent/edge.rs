@@ -13,11 +13,12 @@ use thane_api::wire::discovery as wire;
 use thane_api::wire::discovery::{FetchRequest, WriteRequest};
 use tonic::Code;
 
-use super::Agent;
 use super::checks::machine::Observation;
 use super::connection::{Lost, content, timely};
+use super::options::Reloaded;
 use super::pending::ItemKey;
 use super::state::{Change, ReplaceChecks, unknown_check};
+use super::{Agent, config};
 use crate::backend::{
     Backend, Caller, Consistency, Freshness, LocalAgent, LocalService, Place, Reading, Unavailable, Wake,
 };
@@ -247,13 +248,19 @@ impl LocalAgent for Agent {
         Box::pin(self.core.ledger().change(Change::Maintain(id.map(str::to_owned), reason)))
     }
 
-    fn reload(&self) -> BoxFuture<'_, Result<(), Refusal>> {
+    fn reload(&self) -> BoxFuture<'_, Result<Vec<&'static str>, Refusal>> {
         Box::pin(async move {
-            if let Some(again) = &self.options.again {
-                let adjustable = again().map_err(Refusal::Failed)?;
-                self.adjust(adjustable);
+            let Some(again) = &self.options.again else { return Ok(Vec::new()) };
+            let Reloaded { adjustable, needs_restart } = again().map_err(Refusal::Failed)?;
+            if self.is_plain {
+                config::only_here(&adjustable.hubs).map_err(|error| Refusal::Failed(error.to_string()))?;
             }
-            Ok(())
+            self.adjust(adjustable);
+            Ok(needs_restart)
         })
+    }
+
+    fn changed(&self) -> Wake {
+        self.local_change()
     }
 }

@@ -27,7 +27,7 @@ pub use limits::Limits;
 pub(super) use limits::Sort;
 pub(super) use slot::Slot;
 
-/// Without room for one more topic a blocked reader looks again after this.
+/// Without room for one more topic, or with one too large to be pushed, a blocked reader looks again after this.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What the hub is to be told about a topic.
@@ -226,11 +226,28 @@ impl Followed {
         }
     }
 
+    /// The hub does not push a topic: it is too large.
+    pub(super) fn refused(&self, topic: &Topic) {
+        if let Some(slot) = self.find(topic) {
+            slot.refuse(self.epoch.load(Ordering::Acquire));
+        }
+    }
+
     /// Asks for a topic again if it is behind an index: a push may have been missed.
     pub(super) fn verify(&self, topic: &Topic, index: Index) {
         if let Some(slot) = self.find(topic)
             && slot.index() < index
         {
+            self.want(&slot);
+        }
+    }
+
+    /// Asks for everything that is held again, from the index it is at: what a lost push left behind is caught up with.
+    pub(super) fn verify_all(&self) {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let is_settled = |slot: &&Arc<Slot>| slot.is_fresh(epoch) || slot.is_refused(epoch);
+        let slots: Vec<Arc<Slot>> = self.slots.read().values().filter(is_settled).cloned().collect();
+        for slot in slots {
             self.want(&slot);
         }
     }
@@ -316,6 +333,11 @@ impl Followed {
             let turned = self.turned.notified();
             let confirmed = slot.confirmed.notified();
             let epoch = self.epoch.load(Ordering::Acquire);
+            if slot.is_refused(epoch) {
+                // It counts as read, or it would be asked for and refused again and again.
+                slot.read_at(self.now());
+                return None;
+            }
             if slot.is_fresh(epoch) || epoch.is_multiple_of(2) {
                 break;
             }
@@ -341,10 +363,16 @@ impl Followed {
     pub(super) fn wake(&self, topic: &Topic) -> Wake {
         let Some(slot) = self.slot(topic) else { return Box::pin(tokio::time::sleep(LOOK_AGAIN)) };
         let changed = Arc::clone(&slot.changed).notified_owned();
+        let is_refused = slot.is_refused(self.epoch.load(Ordering::Acquire));
         Box::pin(async move {
             // Held as long as somebody waits: it is not let go.
             let _slot = slot;
-            changed.await;
+            if is_refused {
+                // Nobody tells of what is not pushed.
+                drop(tokio::time::timeout(LOOK_AGAIN, changed).await);
+            } else {
+                changed.await;
+            }
         })
     }
 }

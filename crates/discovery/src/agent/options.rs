@@ -33,7 +33,16 @@ pub struct Options {
 }
 
 /// Reads what may change again.
-pub type Reread = Arc<dyn Fn() -> Result<Adjustable, String> + Send + Sync>;
+pub type Reread = Arc<dyn Fn() -> Result<Reloaded, String> + Send + Sync>;
+
+/// What was read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What takes effect at once.
+    pub adjustable: Adjustable,
+    /// Names of settings that are others now and take effect in a new process only.
+    pub needs_restart: Vec<&'static str>,
+}
 
 /// What may change while an agent runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

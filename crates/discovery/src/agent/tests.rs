@@ -3,6 +3,9 @@
 mod away;
 pub(crate) mod bed;
 mod defects;
+mod net;
 mod random;
 mod together;
 mod tokens;
+
+pub(crate) use together::put;

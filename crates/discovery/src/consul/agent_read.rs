@@ -17,7 +17,6 @@ use crate::access::hex;
 use crate::filter::Subject;
 use crate::http::Answer;
 use crate::model::{Check, Policy, Resource, Service, Status};
-use crate::topic::Topic;
 
 const CONTENT_HASH: HeaderName = HeaderName::from_static("x-consul-contenthash");
 const REASON: HeaderName = HeaderName::from_static("x-consul-reason");
@@ -65,7 +64,8 @@ impl Call<'_> {
         let (local, known) = (self.local()?, self.query().given("hash"));
         let deadline = Instant::now() + options.wait.unwrap_or(WAIT_MAX).min(WAIT_MAX);
         loop {
-            let wake = self.backend().wake(&Topic::Node(self.place().node.to_lowercase()));
+            // What is registered here changes without the hub.
+            let wake = local.changed();
             let services = local.services();
             let Some(found) = services.get(self.rest) else {
                 return Err(Failure::not_found(format!("unknown service ID: {}", self.rest)));

@@ -127,7 +127,8 @@ impl<'a> Call<'a> {
 
     /// The agent beside this edge; the hub has none, and says so.
     pub(super) fn local(&self) -> Result<&'a dyn LocalAgent, Failure> {
-        let text = "this is the hub: what an agent registers is registered with that agent";
+        let text = "this is the hub: what an agent registers is registered with that agent; ask the agent of that machine, \
+                    or use /v1/catalog/register";
         self.consul.backend.local().ok_or_else(|| Failure::not_found(text))
     }
 

@@ -150,6 +150,10 @@ async fn hot_reads_say_what_the_long_way_says() {
     }
 }
 
+/// What the hub says of what only an agent has.
+const NO_AGENT: &str = "this is the hub: what an agent registers is registered with that agent; ask the agent of that \
+                        machine, or use /v1/catalog/register";
+
 #[tokio::test]
 async fn errors_have_consuls_status_and_words() {
     let server = server().await;
@@ -182,7 +186,7 @@ async fn errors_have_consuls_status_and_words() {
             500,
             "Failed to create boolean expression evaluator: Selector \"Foo\" is not valid",
         ),
-        ("GET /v1/agent/services", "", 404, "this is the hub: what an agent registers is registered with that agent"),
+        ("GET /v1/agent/services", "", 404, NO_AGENT),
     ];
     for (line, body, status, text) in table {
         let answer = ask(&server.api, line, body).await;

@@ -5,19 +5,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Either, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thane_runtime::Tasks;
 use thane_runtime::admin::is_local_caller;
 use thane_runtime::net::{BoxIo, Listener};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::rate::{Client, Rates, TooMany};
 use super::{Answer, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
@@ -27,9 +27,12 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
 /// Of a body that is too large so much is read and dropped, so that the client gets to read why.
 const DRAIN_BYTES_MAX: usize = 8 << 20;
+/// A body takes no longer, however steadily it drips.
+const BODY_TIME_MAX: Duration = Duration::from_mins(10);
 /// After an error of the listener itself, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type OutBody = Either<Full<Bytes>, BoxBody<Bytes, std::io::Error>>;
 
 /// What is served, and who asked lately.
@@ -135,7 +138,7 @@ async fn answer(desk: &Desk, request: http::Request<Incoming>, peer: SocketAddr)
         Some(answer) => answer,
         None => {
             let body_max = routes.body_max(&head);
-            whole(routes.as_ref(), request, peer, body_max).await
+            whole(routes.as_ref(), request, peer, body_max, edge.limits.body_idle_max).await
         }
     };
     edge.metrics.answered(routes.name(), answer.status);
@@ -150,7 +153,13 @@ fn too_many(wait: Duration) -> Answer {
     answer
 }
 
-async fn whole(routes: &dyn Routes, request: http::Request<Incoming>, peer: SocketAddr, body_max: u64) -> Answer {
+async fn whole(
+    routes: &dyn Routes,
+    request: http::Request<Incoming>,
+    peer: SocketAddr,
+    body_max: u64,
+    idle_max: Duration,
+) -> Answer {
     let (parts, body) = request.into_parts();
     let Some(path) = percent_decoded(parts.uri.path()) else {
         return Answer::text(StatusCode::BAD_REQUEST, "400 Bad Request");
@@ -159,31 +168,59 @@ async fn whole(routes: &dyn Routes, request: http::Request<Incoming>, peer: Sock
     let Some(query) = Query::parse(parts.uri.query().unwrap_or_default()) else {
         return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "");
     };
-    let body = match read(body, &parts.headers, body_max).await {
+    let body = match read(body, &parts.headers, body_max, idle_max).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
     routes.answer(Request { method: parts.method, path, query, headers: parts.headers, body, peer }).await
 }
 
-async fn read(body: Incoming, headers: &HeaderMap, body_max: u64) -> Result<Result<Bytes, TooLarge>, Answer> {
+async fn read(
+    body: Incoming,
+    headers: &HeaderMap,
+    body_max: u64,
+    idle_max: Duration,
+) -> Result<Result<Bytes, TooLarge>, Answer> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > body_max) {
-        drain(body).await;
+        drain(body, idle_max).await;
         return Ok(Err(TooLarge { declared }));
     }
     // One more than allowed, to tell what is too large from what just fits.
     let limit = usize::try_from(body_max).unwrap_or(usize::MAX);
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Ok(Ok(body.to_bytes())),
+    match collected(Limited::new(body, limit), idle_max).await {
+        Ok(Some(body)) => Ok(Ok(body)),
+        Ok(None) => Err(Answer::text(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time\n")),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Ok(Err(TooLarge { declared })),
         Err(_) => Err(Answer::text(StatusCode::BAD_REQUEST, "the body ended early\n")),
     }
 }
 
-async fn drain(body: Incoming) {
+/// The whole body; `None`: its sender fell silent on the way, or is far too slow.
+async fn collected<B>(mut body: Limited<B>, idle_max: Duration) -> Result<Option<Bytes>, BoxError>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    let deadline = Instant::now() + BODY_TIME_MAX;
+    let mut whole = BytesMut::new();
+    loop {
+        let until = deadline.min(Instant::now() + idle_max);
+        match timeout_at(until, body.frame()).await {
+            Err(_) => return Ok(None),
+            Ok(None) => return Ok(Some(whole.freeze())),
+            Ok(Some(frame)) => {
+                if let Ok(data) = frame?.into_data() {
+                    whole.extend_from_slice(&data);
+                }
+            }
+        }
+    }
+}
+
+async fn drain(body: Incoming, idle_max: Duration) {
     let mut body = Limited::new(body, DRAIN_BYTES_MAX);
-    while let Some(Ok(_)) = body.frame().await {}
+    let deadline = Instant::now() + BODY_TIME_MAX;
+    while let Ok(Some(Ok(_))) = timeout_at(deadline.min(Instant::now() + idle_max), body.frame()).await {}
 }
 
 fn response(answer: Answer, is_head: bool) -> Response<OutBody> {

@@ -43,6 +43,12 @@ impl Query {
         self.pairs.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The same without parameters of these names.
+    pub fn without(&self, names: &[&str]) -> Self {
+        let pairs = self.pairs.iter().filter(|(name, _)| !names.contains(&name.as_str()));
+        Self { pairs: pairs.cloned().collect() }
+    }
+
     /// Whether nothing is given.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
@@ -114,6 +120,7 @@ mod tests {
         for broken in ["a=%", "a=%zz", "%2=1", "a=1;b=2"] {
             assert_eq!(Query::parse(broken), None, "{broken}");
         }
+        assert_eq!(query.without(&["tag", "index", "x"]).encoded(), "passing=");
         assert!(Query::parse("").unwrap().is_empty());
     }
 

@@ -120,3 +120,14 @@ async fn a_client_that_asks_too_much_is_told_when_to_come_again() {
     assert_eq!(rotated.matches("200 OK").count(), 3, "other tokens do not help: {rotated}");
     assert_eq!(ask(None, &|_| String::new()).await.matches("200 OK").count(), 5);
 }
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_not_waited_for() {
+    let limits = || Limits { body_idle_max: std::time::Duration::from_millis(20), ..Limits::default() };
+    let answer = exchange(limits(), &request("PUT /echo/x", "content-length: 10\r\n\r\nhi")).await;
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("did not arrive in time"), "{answer}");
+    // One that is too large anyway is not waited for either.
+    let large = format!("content-length: {}\r\n\r\nhi", BODY_BYTES_MAX + 1);
+    let answer = exchange(limits(), &request("PUT /echo/x", &large)).await;
+    assert!(answer.contains("too large"), "{answer}");
+}

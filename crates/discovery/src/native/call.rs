@@ -36,6 +36,11 @@ impl<'a> Call<'a> {
         Ok(Self { native, request, access, caller })
     }
 
+    /// A request that anybody may make.
+    pub(super) fn open(native: &'a Native, request: &'a Request) -> Self {
+        Self { native, request, access: Access::default(), caller: Caller::default() }
+    }
+
     pub(super) async fn dispatch(&self, endpoint: Endpoint<'_>) -> Outcome {
         match endpoint {
             Endpoint::Own => self.own(),
@@ -65,7 +70,8 @@ impl<'a> Call<'a> {
 
     /// The agent beside this edge.
     pub(super) fn local(&self) -> Result<&'a dyn LocalAgent, Problem> {
-        let text = "this is the hub: what an agent registers is registered with that agent";
+        let text =
+            "this is the hub: what an agent registers is registered with that agent; ask the agent of that machine";
         self.native.backend.local().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, text))
     }
 
@@ -153,8 +159,12 @@ impl<'a> Call<'a> {
 
     async fn reload(&self) -> Outcome {
         self.require(Resource::Agent, &self.backend().place().node, Policy::Write)?;
-        self.local()?.reload().await?;
-        Ok(json(StatusCode::OK, &json!({"reloaded": true})))
+        let waits = self.local()?.reload().await?;
+        let mut said = json!({"reloaded": true});
+        if !waits.is_empty() {
+            said["needs_restart"] = json!(waits);
+        }
+        Ok(json(StatusCode::OK, &said))
     }
 
     async fn catalog_services(&self) -> Outcome {

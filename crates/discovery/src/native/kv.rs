@@ -1,5 +1,7 @@
 //! Keys: one, all that begin so, and what happens to them.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use http::header::ACCEPT;
 use serde_json::json;
@@ -85,8 +87,9 @@ impl Call<'_> {
         let place = self.native.watches.clone().try_acquire_owned().map_err(|_| too_many())?;
         let last = self.request.headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
         let seen = last.or_else(|| self.request.query.given("index")?.parse().ok()).unwrap_or(0);
-        let backend = std::sync::Arc::clone(&self.native.backend);
-        let body = watch::events(backend, topic, self.access.clone(), seen, place);
+        let (backend, guard) = (Arc::clone(&self.native.backend), Arc::clone(&self.native.guard));
+        let who = watch::Who { guard, token: self.caller.token.clone() };
+        let body = watch::events(backend, topic, who, seen, place);
         Ok(Answer::stream("text/event-stream", body))
     }
 

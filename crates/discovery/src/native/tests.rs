@@ -235,9 +235,8 @@ async fn the_agent_says_how_it_is() {
     assert_eq!(bed.ask(Method::POST, "/agent/service/register", r#"{"name": "web"}"#).await.0, 200);
 }
 
-#[tokio::test]
-async fn tokens_decide_what_is_allowed() {
-    let bed = bed().await;
+/// A token `secret` for keys under `app/` and the service `web`, and one that may make others.
+async fn close(bed: &Bed) {
     let rule = |resource, name: &str| Rule { resource, name: name.to_owned(), exact: false, policy: Policy::Write };
     let token = Token {
         accessor: "app".to_owned(),
@@ -255,6 +254,12 @@ async fn tokens_decide_what_is_allowed() {
         bed.hub.registry.write_from(None, Command::PutToken(token)).await.unwrap();
     }
     bed.agent.until(&Topic::Tokens, |data| data.rows.len() == 2).await;
+}
+
+#[tokio::test]
+async fn tokens_decide_what_is_allowed() {
+    let bed = bed().await;
+    close(&bed).await;
     for (method, target, body, status) in [
         (Method::PUT, "/agent/kv/app/a", "1", 403),
         (Method::PUT, "/agent/kv/app/a?token=secret", "1", 200),
@@ -269,4 +274,41 @@ async fn tokens_decide_what_is_allowed() {
         assert_eq!(bed.ask(method, target, body).await.0, status, "{target} {body}");
     }
     assert_eq!(bed.get("/agent/services").await, (200, json!([])), "what may not be seen is not there");
+}
+
+/// A token that is taken back while somebody waits or watches counts no longer.
+#[tokio::test]
+async fn who_waits_is_answered_by_what_their_token_may_do_then() {
+    let bed = bed().await;
+    close(&bed).await;
+    let (status, put) = bed.ask(Method::PUT, "/agent/kv/app/a?token=secret", "1").await;
+    assert_eq!(status, 200, "{put}");
+    let index = bed.get("/agent/kv/app/a?token=secret").await.1["modify_index"].as_u64().unwrap();
+    let watching = bed.native.answer(request(Method::GET, "/agent/kv/app/*?watch&token=secret", "")).await;
+    let Content::Stream(mut body) = watching.content else { panic!() };
+    assert!(next(&mut body).await.starts_with("event: snapshot\n"));
+    let target = format!("/agent/kv/app/a?token=secret&index={index}&wait=10m");
+    let taken_back = async {
+        bed.hub.registry.write_from(None, Command::DeleteToken("app".to_owned())).await.unwrap();
+        bed.agent.until(&Topic::Tokens, |data| data.rows.len() == 1).await;
+        bed.hub.registry.write_from(None, crate::agent::tests::put("app/a", "2")).await.unwrap();
+    };
+    let (waited, ()) = tokio::join!(bed.get(&target), taken_back);
+    assert_eq!(waited.0, 403, "{waited:?}");
+    let last = next(&mut body).await;
+    assert!(last.starts_with("event: error\n") && last.contains("ACL not found"), "{last}");
+    assert!(body.frame().await.is_none(), "it has ended");
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_told_before_the_hub_is_there() {
+    let gone = Hub::start().await.door("agent-1").await.close().await;
+    let mut options = crate::agent::Options::new("node-1");
+    options.adjustable.hubs = vec![gone.to_string()];
+    let agent = Spoke::with(options, crate::agent::tests::bed::store()).await;
+    let native = Native::new(Arc::clone(&agent.agent) as Arc<dyn Backend>, Options::default());
+    for (target, status) in [("/agent/health", 200), ("/agent/metrics", 200), ("/agent/services", 403)] {
+        let answer = native.answer(request(Method::GET, target, "")).await;
+        assert_eq!(answer.status.as_u16(), status, "{target}");
+    }
 }

@@ -13,22 +13,30 @@ use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::view::{KeyView, keys};
-use crate::access::Access;
+use crate::access::{Access, Guard};
 use crate::backend::{Backend, Consistency, Wake};
+use crate::command::Refusal;
 use crate::model::{Index, Policy, Resource};
 use crate::topic::{Topic, TopicData};
 
 /// A silent connection says something so often, so that proxies keep it.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// Who watches; what they may see is asked before each event.
+pub(super) struct Who {
+    pub(super) guard: Arc<Guard>,
+    pub(super) token: Option<String>,
+}
+
 struct Watch {
     backend: Arc<dyn Backend>,
     topic: Topic,
-    access: Access,
+    who: Who,
     /// What the client has been told.
     told: Option<Arc<TopicData>>,
     seen: Index,
     wake: Option<Wake>,
+    is_over: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -36,12 +44,15 @@ struct Watch {
 pub(super) fn events(
     backend: Arc<dyn Backend>,
     topic: Topic,
-    access: Access,
+    who: Who,
     seen: Index,
     place: OwnedSemaphorePermit,
 ) -> BoxBody<Bytes, std::io::Error> {
-    let watch = Watch { backend, topic, access, told: None, seen, wake: None, _place: place };
+    let watch = Watch { backend, topic, who, told: None, seen, wake: None, is_over: false, _place: place };
     let stream = stream::unfold(watch, |mut watch| async move {
+        if watch.is_over {
+            return None;
+        }
         let text = watch.next().await;
         Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(text))), watch))
     });
@@ -78,10 +89,19 @@ impl Watch {
                 self.wake = Some(Box::pin(tokio::time::sleep(HEARTBEAT)));
                 return "event: error\ndata: {\"error\":\"No cluster leader\"}\n\n".to_owned();
             };
+            // Not what they might when they began.
+            let access = match self.who.guard.access(self.who.token.as_deref()).await {
+                Ok(access) => access,
+                Err(refused) => {
+                    self.is_over = true;
+                    let error = json!({"error": Refusal::from(refused).to_string()});
+                    return format!("event: error\ndata: {error}\n\n");
+                }
+            };
             let text = match self.told.replace(Arc::clone(&reading.data)) {
                 None if reading.data.index.max(1) == self.seen => String::new(),
-                None => snapshot(&reading.data, &self.access),
-                Some(before) => changes(&before, &reading.data, &self.access),
+                None => snapshot(&reading.data, &access),
+                Some(before) => changes(&before, &reading.data, &access),
             };
             if !text.is_empty() {
                 return text;

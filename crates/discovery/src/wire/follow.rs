@@ -10,7 +10,7 @@ use thane_api::wire::discovery::{FollowReply, FollowRequest, Subscription};
 use tokio::sync::{Notify, mpsc};
 use tonic::{Status, Streaming};
 
-use super::{Metrics, convert};
+use super::{Metrics, PUSHED_BYTES_MAX, convert};
 use crate::backend::{Backend, Consistency};
 use crate::hub::{Follower, Registry};
 use crate::model::Index;
@@ -37,6 +37,9 @@ impl Written {
         }
         let delta = registry.delta(topic, since).await;
         let bytes = Bytes::from(serde_json::to_vec(&delta).ok()?);
+        if bytes.len() > PUSHED_BYTES_MAX {
+            return Some((delta.index, bytes));
+        }
         let mut written = self.0.lock();
         if written.len() >= WRITTEN_MAX {
             written.clear();
@@ -120,6 +123,7 @@ impl Pusher {
 
     fn take(&mut self, request: FollowRequest) {
         self.registry.agent_seen(&self.agent);
+        self.metrics.follows.inc();
         for gone in request.unsubscribe {
             if let Ok(topic) = serde_json::from_slice::<Topic>(&gone.topic) {
                 self.follower.unfollow(&topic);
@@ -152,11 +156,20 @@ impl Pusher {
         self.changed.pop_first().map(|topic| (topic, false))
     }
 
+    /// Follows a topic no longer, and says which: a message so large would end the connection, again and again.
+    fn refuse(&mut self, topic: &Topic, bytes: usize) -> Bytes {
+        tracing::debug!(agent = self.agent, ?topic, bytes, "too large to be pushed");
+        self.metrics.too_large.inc();
+        self.follower.unfollow(topic);
+        self.known.remove(topic);
+        serde_json::to_vec(topic).map(Bytes::from).unwrap_or_default()
+    }
+
     /// What there is to push, if anything.
     async fn reply(&mut self) -> Option<FollowReply> {
         let current = self.registry.index();
         self.changed.extend(self.follower.settled());
-        let mut deltas = Vec::new();
+        let (mut deltas, mut too_large) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         while bytes < REPLY_BYTES
             && let Some((topic, is_asked)) = self.next_topic()
@@ -164,6 +177,10 @@ impl Pusher {
             let Some(known) = self.known.get_mut(&topic) else { continue };
             let Some((index, delta)) = self.written.delta(&self.registry, &topic, *known).await else { continue };
             if index == *known && !is_asked {
+                continue;
+            }
+            if delta.len() > PUSHED_BYTES_MAX {
+                too_large.push(self.refuse(&topic, delta.len()));
                 continue;
             }
             *known = index;
@@ -174,11 +191,11 @@ impl Pusher {
             self.complete = self.complete.max(current);
         }
         let is_owed = std::mem::take(&mut self.is_owed);
-        if deltas.is_empty() && !is_owed {
+        if deltas.is_empty() && too_large.is_empty() && !is_owed {
             return None;
         }
-        let reply =
-            FollowReply { current_index: convert::signed(self.complete), deltas, compressed_data: Bytes::new() };
+        let current_index = convert::signed(self.complete);
+        let reply = FollowReply { current_index, deltas, too_large, ..FollowReply::default() };
         Some(if self.is_packed { convert::packed(reply) } else { reply })
     }
 }

@@ -14,6 +14,8 @@ pub struct Metrics {
     requests: Counter,
     durations: Histogram,
     pub(super) full_sets: Counter,
+    pub(super) follows: Counter,
+    pub(super) too_large: Counter,
 }
 
 impl Default for Metrics {
@@ -23,6 +25,8 @@ impl Default for Metrics {
             requests: Counter::default(),
             durations: Histogram::new(exponential_buckets(0.000_25, 4.0, 9)),
             full_sets: Counter::default(),
+            follows: Counter::default(),
+            too_large: Counter::default(),
         }
     }
 }
@@ -36,6 +40,16 @@ impl Metrics {
             "konsul_server_agent_sync_duration_seconds",
             "Time to answer a call of an agent",
             self.durations.clone(),
+        );
+        registry.register(
+            "konsul_server_agent_stream_messages",
+            "Messages of agents on the streams they follow topics by: topics asked for, and signs of life",
+            self.follows.clone(),
+        );
+        registry.register(
+            "konsul_server_agent_topics_too_large",
+            "Topics not pushed because there is too much in one",
+            self.too_large.clone(),
         );
         registry.register(
             "konsul_server_agent_topics_refused",

@@ -104,6 +104,10 @@ impl Desk {
         batch: Batch,
         items: Vec<Result<Item, String>>,
     ) -> Result<Response<wire::BatchReply>, Status> {
+        if batch.sequence == 0 {
+            // It would be taken for one that came before, and acknowledged without a look.
+            return Err(Status::invalid_argument("sequence_number: batches are counted from 1"));
+        }
         let most = if batch.full { FULL_ITEMS_MAX } else { ITEMS_MAX };
         if items.len() > most {
             return Err(Status::invalid_argument(format!("a batch has at most {most} items")));
@@ -215,7 +219,7 @@ impl AgentSync for Desk {
         Ok(Response::new(wire::RegisterReply {
             hub: self.registry.place().node.clone(),
             current_index: convert::signed(self.registry.index()),
-            lease_seconds: i64::try_from(self.registry.lease().as_secs()).unwrap_or(i64::MAX),
+            lease_seconds: i64::try_from(self.registry.lease().as_secs().max(1)).unwrap_or(i64::MAX),
             lineage: self.registry.lineage(),
             incarnation: record.incarnation.clone(),
             sequence_number: convert::signed(record.sequence),
@@ -242,7 +246,8 @@ impl AgentSync for Desk {
             .map(|service| convert::service_from(service).map(|service| Item::Service(Box::new(service))));
         let batch = Batch {
             node: self.node(&agent)?,
-            incarnation: String::new(),
+            // The message has none: it counts on within the life the hub knows, and does not end it.
+            incarnation: self.registry.agent(&agent).map(|known| known.incarnation.clone()).unwrap_or_default(),
             sequence: convert::index(message.sequence_number),
             full: false,
             items: Vec::new(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use rustls::ClientConfig;
+use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
 use super::reload::{Reloads, Swapped, digest, watch};
@@ -33,8 +33,15 @@ pub struct ClientFiles {
 /// A caller's TLS configuration; clones follow the same reloads.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
-    current: Arc<ArcSwap<ClientConfig>>,
+    current: Arc<ArcSwap<Loaded>>,
     options: Arc<ClientOptions>,
+}
+
+/// A configuration, and the authorities it was made with.
+#[derive(Debug)]
+struct Loaded {
+    config: Arc<ClientConfig>,
+    authorities: Arc<RootCertStore>,
 }
 
 impl ClientTls {
@@ -67,7 +74,12 @@ impl ClientTls {
 
     /// The configuration in force now.
     pub fn config(&self) -> Arc<ClientConfig> {
-        self.current.load_full()
+        Arc::clone(&self.current.load().config)
+    }
+
+    /// The authorities in force now.
+    pub fn authorities(&self) -> Arc<RootCertStore> {
+        Arc::clone(&self.current.load().authorities)
     }
 
     /// A connector for one connection, with the configuration in force now.
@@ -76,20 +88,21 @@ impl ClientTls {
     }
 }
 
-fn build_from(ca: &str, identity: Option<&Identity>, options: &ClientOptions) -> Result<ClientConfig, Error> {
+fn build_from(ca: &str, identity: Option<&Identity>, options: &ClientOptions) -> Result<Loaded, Error> {
     let identity = identity.map(|identity| (identity.cert_pem.as_bytes(), identity.key_pem.as_bytes()));
     build(ca.as_bytes(), identity, options)
 }
 
-fn build(ca: &[u8], identity: Option<(&[u8], &[u8])>, options: &ClientOptions) -> Result<ClientConfig, Error> {
+fn build(ca: &[u8], identity: Option<(&[u8], &[u8])>, options: &ClientOptions) -> Result<Loaded, Error> {
     let trust = Trust::from_der(pki::certificates(ca)?)?;
+    let authorities = trust.roots();
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(options.versions.supported())?
-        .with_root_certificates(trust.roots());
+        .with_root_certificates(Arc::clone(&authorities));
     let mut config = match identity {
         Some((cert, key)) => builder.with_client_auth_cert(pki::certificates(cert)?, pki::private_key(key)?)?,
         None => builder.with_no_client_auth(),
     };
     config.alpn_protocols = options.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Ok(config)
+    Ok(Loaded { config: Arc::new(config), authorities })
 }

@@ -172,8 +172,10 @@ fn registration(prefix: &str, service: usize, instance: usize, port: usize) -> V
     request("PUT", "/v1/catalog/register", &body.to_string())
 }
 
+/// Calls of agents, and what they ask for on the streams they are pushed by.
 async fn hub_requests(metrics: &str) -> Result<f64> {
-    sample(metrics, "/metrics", "konsul_server_agent_sync_requests_total").await
+    let calls = sample(metrics, "/metrics", "konsul_server_agent_sync_requests_total").await?;
+    Ok(calls + sample(metrics, "/metrics", "konsul_server_agent_stream_messages_total").await?)
 }
 
 /// The sum of a metric's samples.

@@ -35,7 +35,7 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<(), Failure> {
         let agent = settings::load(global, Flags::new())?.value.agent;
-        let host = self.server_address.clone().unwrap_or(agent.server);
+        let host = self.server_address.clone().unwrap_or_else(|| agent.hub().to_owned());
         let port = self.server_port.unwrap_or(agent.server_port);
         let address = (!host.is_empty()).then_some(Address { host, port });
         super::block_on(global, self.look(address))

@@ -90,7 +90,7 @@ async fn start(
         // The loop would end, unasked, when nobody can ask it anything any more.
         drop(handle);
     });
-    tracing::info!(hub = agent.server, port = agent.server_port, %mode, namespace, "the agent runs");
+    tracing::info!(hub = agent.hub(), port = agent.server_port, %mode, namespace, "the agent runs");
     Ok(())
 }
 
@@ -165,16 +165,7 @@ async fn alone(settings: &Loaded<Settings>, levels: LogLevels, mut ground: Groun
         let failure = Failure::new(code::CONFIG_INVALID, "an agent without a fleet and without discovery does nothing");
         return Err(failure.with_hint("give a folder with --discovery-data"));
     }
-    let files = [&agent.tls.cert, &agent.tls.key, &agent.tls.ca];
-    let tls = match files.map(Option::as_deref) {
-        [Some(cert), Some(key), Some(ca)] => {
-            let identity =
-                thane_runtime::pki::Identity { cert_pem: pki::store::read(cert)?, key_pem: pki::store::read(key)? };
-            let options = ClientOptions { versions: agent.tls.min_version.into(), protocols: vec!["h2"] };
-            Some(ClientTls::from_pem(&pki::store::read(ca)?, Some(&identity), &options)?)
-        }
-        _ => None,
-    };
+    let tls = super::discovery::given(agent, &ground)?;
     super::discovery::agent(agent, None, tls, &mut ground).await?;
     ground.serve(settings, levels);
     Ok(())
@@ -202,7 +193,7 @@ async fn follow(mut state: watch::Receiver<State>, conditions: &[Condition]) {
 
 /// How the hub is reached.
 fn way(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection::Config, Failure> {
-    if agent.server.is_empty() {
+    if agent.hub().is_empty() {
         let failure = Failure::new(code::CONFIG_INVALID, "no hub is named");
         return Err(failure.with_hint("give its host name or address with --server-address"));
     }
@@ -220,7 +211,7 @@ fn way(agent: &AgentSettings, mode: Mode, namespace: &str) -> Result<connection:
         backoff_first: agent.backoff_first.0,
         backoff_max: agent.backoff_max.0,
         message_bytes_max: usize::try_from(agent.message_bytes_max.0).unwrap_or(usize::MAX),
-        ..connection::Config::new(agent.server.clone(), agent.server_port, mode)
+        ..connection::Config::new(agent.hub().to_owned(), agent.server_port, mode)
     })
 }
 

@@ -20,7 +20,8 @@ use super::redis::{ARGO_CD, RedisServer};
 pub(crate) struct AgentSettings {
     /// Who decides: `managed` for the hub, `autonomous` for the cluster.
     pub(crate) mode: String,
-    /// The hub's host name or address, which its certificate must have.
+    /// The hub's host name or address, which its certificate must have. Services, health and keys may have several hubs,
+    /// separated by commas and each with a port of its own if need be; the cluster's Applications have the first.
     pub(crate) server: String,
     /// The hub's port.
     pub(crate) server_port: u16,
@@ -128,6 +129,11 @@ impl Default for AgentSettings {
 }
 
 impl AgentSettings {
+    /// The hub of the cluster's Applications.
+    pub(crate) fn hub(&self) -> &str {
+        self.server.split(',').next().unwrap_or_default().trim()
+    }
+
     /// As argocd-agent has them where its defaults are others.
     pub(crate) fn upstream() -> Self {
         Self {

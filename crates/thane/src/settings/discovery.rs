@@ -17,6 +17,10 @@ pub(crate) struct HubDiscovery {
     pub(crate) address: Option<SocketAddr>,
     /// The datacenter's name.
     pub(crate) datacenter: String,
+    /// The hub in the catalog: the node of what such clients register.
+    pub(crate) node_name: String,
+    /// Where that node is reached; empty for `POD_IP`, where the API listens, or where the way out begins.
+    pub(crate) node_address: String,
     /// An agent that is silent for so long is not there, and its instances are critical.
     pub(crate) lease: Span,
     /// An agent that is not there for so long is forgotten.
@@ -31,6 +35,8 @@ impl Default for HubDiscovery {
             data: None,
             address: None,
             datacenter: "dc1".to_owned(),
+            node_name: "thane-hub".to_owned(),
+            node_address: String::new(),
             lease: Span(Duration::from_secs(30)),
             reap_after: Span(Duration::from_hours(72)),
             rate_limit: 10_000,
@@ -48,12 +54,16 @@ pub(crate) struct AgentDiscovery {
     pub(crate) file: Option<PathBuf>,
     /// The node's name, where the file does not say; empty for `NODE_NAME` or the certificate's.
     pub(crate) node_name: String,
+    /// Where the node is reached, where the file does not say; empty for `POD_IP`, or where the route to the hub begins.
+    pub(crate) node_address: String,
     /// Where the API listens.
     pub(crate) address: SocketAddr,
     /// Where Consul's API listens besides; nowhere unless given.
     pub(crate) consul_address: Option<SocketAddr>,
     /// Where names are resolved.
     pub(crate) dns_address: SocketAddr,
+    /// How names are answered.
+    pub(crate) dns: DnsSettings,
     /// Whether everybody may do everything until the hub has said for the first time which tokens there are.
     pub(crate) open_until_told: bool,
     /// Requests each second that one client may make; 0 is no limit.
@@ -66,11 +76,45 @@ impl Default for AgentDiscovery {
             data: None,
             file: None,
             node_name: String::new(),
+            node_address: String::new(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8502)),
             consul_address: None,
             dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
+            dns: DnsSettings::default(),
             open_until_told: false,
             rate_limit: 100_000,
+        }
+    }
+}
+
+/// How an agent answers names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(crate) struct DnsSettings {
+    /// The zones answered for; the first is used in names that are made.
+    pub(crate) zones: Vec<String>,
+    /// How long services may be cached.
+    pub(crate) service_ttl: Span,
+    /// How long nodes may be cached.
+    pub(crate) node_ttl: Span,
+    /// Whether instances that warn are left out.
+    pub(crate) only_passing: bool,
+    /// Answers over UDP to those who do not speak EDNS.
+    pub(crate) udp_answers_max: usize,
+    /// Whether an answer that only this bound cut says by its TC bit that there is more.
+    pub(crate) truncate: bool,
+}
+
+impl Default for DnsSettings {
+    fn default() -> Self {
+        let names = thane_discovery::dns::Settings::default();
+        Self {
+            zones: names.zones,
+            service_ttl: Span(Duration::from_secs(names.service_ttl.into())),
+            node_ttl: Span(Duration::from_secs(names.node_ttl.into())),
+            only_passing: names.only_passing,
+            udp_answers_max: names.udp_answers_max,
+            truncate: names.truncate,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry as Metrics;
 use thane_discovery::agent::{Adjustable, Options};
 use thane_discovery::backend::Backend;
-use thane_discovery::hub;
+use thane_discovery::{dns, hub};
 use thane_hub::transport::Guests;
 use thane_runtime::tls::{ClientOptions, ClientTls};
 
@@ -25,8 +25,7 @@ pub(super) async fn registry(place: &Place<'_>, metrics: &mut Metrics) -> Result
     DATACENTER.clone_into(&mut options.place.datacenter);
     let ground = ground(place, "discovery-hub");
     let file = place.directory.join("discovery").join("registry");
-    let (_, guests) = discovery::registry(&file, options, &ground, metrics).await?;
-    Ok(guests)
+    Ok(discovery::registry(&file, options, &ground, metrics).await?.guests())
 }
 
 /// An agent for each cluster; where their APIs are.
@@ -62,7 +61,8 @@ pub(super) async fn agents(
         let agent = discovery::agent(&file, options, Some(tls), &ground, metrics).await?;
         discovery::serve(&agent, vec![listener], None, &ground, metrics);
         let backend: Arc<dyn Backend> = agent;
-        let dns = discovery::resolve(backend, above(up.dns_address), &ground, metrics).await?;
+        let dns =
+            discovery::resolve(backend, above(up.dns_address), dns::Settings::default(), &ground, metrics).await?;
         endpoints.insert(format!("dns{label}"), dns);
     }
     Ok(endpoints)

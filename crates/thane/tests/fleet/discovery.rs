@@ -92,6 +92,13 @@ async fn a_plain_machine_registers_and_is_found() {
     for port in [api, consul, direct] {
         until(port, "/v1/health/service/web?passing", is_there).await;
     }
+    // Who has no agent registers with the hub itself.
+    let registered = ask(direct, "PUT", "/v1/agent/service/register", r#"{"name": "lone", "port": 81}"#);
+    assert!(registered.starts_with("HTTP/1.1 200"), "{registered}");
+    let is_lone = |found: &Value| found[0]["Service"]["Port"] == 81 && found[0]["Node"]["Node"] == "thane-hub";
+    until(api, "/v1/health/service/lone", is_lone).await;
+    let session = ask(direct, "PUT", "/v1/session/create", "{}");
+    assert!(session.starts_with("HTTP/1.1 200"), "{session}");
     let ours = until(api, "/agent/services", |found| found[0]["name"] == "web").await;
     assert_eq!(ours[0]["port"], 80);
     let counted = answer(api, "/agent/metrics");

@@ -9,7 +9,9 @@ use thane_api::wire::health::health_check_response::ServingStatus;
 use thane_api::wire::health::health_server::{Health, HealthServer};
 use thane_api::wire::health::{HealthCheckRequest, HealthCheckResponse};
 use thane_runtime::net::{Listener, Network, Tcp};
-use thane_runtime::{SystemClock, Tasks};
+use thane_runtime::pki::{Authority, Request};
+use thane_runtime::tls::ClientOptions;
+use thane_runtime::{Clock, SystemClock, Tasks};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -240,6 +242,39 @@ async fn a_program_is_judged_by_its_exit_code() {
     let long = script::run(&sh("yes | head -c 1000000")).await;
     assert_eq!((long.status, long.output.len()), (Status::Passing, machine::OUTPUT_MAX));
     assert_eq!(script::run(&["/does/not/exist".to_owned()]).await.status, Status::Critical);
+}
+
+#[tokio::test]
+async fn what_hangs_holds_up_its_like_alone() {
+    let runs = Runs::default();
+    let scripts = runs.of(&Kind::Script).unwrap();
+    let _all = scripts.acquire_many(u32::try_from(SCRIPTS_MAX).unwrap()).await.unwrap();
+    assert!(scripts.try_acquire().is_err());
+    for kind in [Kind::Http, Kind::Tcp, Kind::Udp, Kind::Grpc, Kind::H2Ping] {
+        assert!(runs.of(&kind).unwrap().try_acquire().is_ok(), "{kind:?}");
+    }
+    assert!(runs.of(&Kind::Ttl).is_none() && runs.of(&Kind::Alias).is_none());
+}
+
+/// As with Consul, whom the machine believes a check believes; besides, the agent's own authority as it is now.
+#[test]
+fn checks_follow_the_authorities_and_show_no_certificate() {
+    let clock = SystemClock::new();
+    let authority = || Authority::create("test", clock.now(), Duration::from_hours(1)).unwrap();
+    let (first, second) = (authority(), authority());
+    let own = first.issue(&Request::agent("agent-1"), clock.now(), Duration::from_hours(1)).unwrap();
+    let tls = ClientTls::from_pem(first.cert_pem(), Some(&own), &ClientOptions::default()).unwrap();
+    assert!(tls.config().client_auth_cert_resolver.has_certs());
+    let trusted = trust::Trusted::new(Some(tls.clone()));
+    let before = trusted.config(false).unwrap();
+    assert!(!before.client_auth_cert_resolver.has_certs());
+    assert!(Arc::ptr_eq(&before, &trusted.config(false).unwrap()), "made once");
+    tls.replace(second.cert_pem(), None).unwrap();
+    assert!(!Arc::ptr_eq(&before, &trusted.config(false).unwrap()), "made anew");
+    assert!(
+        trust::Trusted::new(None).config(false).is_ok(),
+        "an agent without certificates believes whom the machine does"
+    );
 }
 
 async fn until(agent: &Spoke, expected: impl Fn(&Arc<crate::agent::Agent>) -> bool) {

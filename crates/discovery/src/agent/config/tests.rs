@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::*;
 
@@ -61,7 +62,8 @@ fn what_cannot_be_done_is_refused_or_warned_of() {
         ("agent: {node_name: n, mesh: {enabled: true}}", "mesh"),
         ("agent: {node_name: n, server_address: 'hub:1', tls: {enabled: false}}", "only towards this machine"),
         ("agent: {node_name: n, server_address: 'hub:port'}", "not a host and a port"),
-        ("agent: {node_name: n, tls: {client_cert: a.pem}}", "go together"),
+        ("agent: {node_name: n, tls: {client_cert: a.pem}}", "client_key and agent.tls.ca_cert is not given"),
+        ("agent: {node_name: n, tls: {client_cert: a.pem, client_key: a.key}}", "agent.tls.ca_cert is not given"),
         ("agent: {node_name: n, sync: {interval: 5ms}}", "at least 1s"),
         ("agent: {node_name: n, sync: {compression: zip}}", "snappy or none"),
         ("agent: {node_name: n, cache: {service_ttl: soon}}", "soon"),
@@ -98,6 +100,15 @@ fn the_environment_says_where_it_runs() {
     let pod: &[_] = &[("KONSUL_AGENT_MODE", "sidecar"), ("POD_IP", "10.1.2.3"), ("NODE_NAME", "worker-1")];
     assert_eq!(named(pod, ""), pair("worker-1-10-1-2-3", "10.1.2.3"));
     assert_eq!(named(pod, "agent: {node_name: mine}"), pair("mine", "10.1.2.3"));
+    let told = Environment { address: Some("10.0.0.7".to_owned()), ..environment(pod).unwrap() };
+    let placed = |text: &str, environment: &Environment| {
+        let read = Config::parse(text).unwrap().read(environment).unwrap();
+        (read.options.address, read.has_address)
+    };
+    assert_eq!(placed("", &told), ("10.0.0.7".to_owned(), true));
+    assert_eq!(placed("agent: {address: 10.0.0.8}", &told), ("10.0.0.8".to_owned(), true));
+    let nobody = environment(&[("NODE_NAME", "worker-1")]).unwrap();
+    assert_eq!(placed("", &nobody), ("127.0.0.1".to_owned(), false));
     assert_eq!(named(&[("KONSUL_AGENT_MODE", "sidecar"), ("POD_IP", "fd00::1")], ""), pair("pod-fd00--1", "fd00::1"));
     assert!(environment(&[("KONSUL_AGENT_MODE", "cluster")]).unwrap_err().to_string().contains("cluster"));
 }
@@ -110,7 +121,7 @@ async fn a_running_agent_follows_its_file() {
     let read = load(&path, &Environment::default()).unwrap();
     let agent = crate::agent::tests::bed::Spoke::with(read.options, crate::agent::tests::bed::store()).await;
     let (tasks, _) = thane_runtime::Tasks::root("test");
-    follow(&agent.agent, &path, &tasks).unwrap();
+    follow(&agent.agent, Some(&path), &tasks).unwrap();
     std::fs::write(&path, "agent: {node_name: n, health_checks: {check_interval: 7s}}").unwrap();
     let taken = async {
         loop {
@@ -133,8 +144,9 @@ fn a_file_is_read_again_and_a_bad_one_changes_nothing() {
     let read = load(&path, &Environment::default()).unwrap();
     let again = read.options.again.unwrap();
     std::fs::write(&path, "agent: {node_name: n, server_address: [a:1, b:2], sync: {full_sync_interval: 1m}}").unwrap();
-    let adjustable = again().unwrap();
-    assert_eq!((adjustable.hubs.len(), adjustable.cadence.full), (2, Duration::from_mins(1)));
+    let taken = again().unwrap();
+    assert_eq!((taken.adjustable.hubs.len(), taken.adjustable.cadence.full), (2, Duration::from_mins(1)));
+    assert_eq!(taken.needs_restart, ["id", "node_name", "datacenter", "tls"]);
     std::fs::write(&path, "agent: {nonsense: 1}").unwrap();
     assert!(again().unwrap_err().contains("nonsense"));
     assert!(load(&dir.path().join("absent"), &Environment::default()).is_err());

@@ -68,6 +68,8 @@ struct Session<'a> {
     /// Whether what is sent is compressed: we want it, and the hub unpacks it.
     is_packed: bool,
     requests: mpsc::Sender<FollowRequest>,
+    /// A sign of life so often.
+    beat: Duration,
 }
 
 impl<'a> Session<'a> {
@@ -95,7 +97,7 @@ impl<'a> Session<'a> {
         let pushed = timely(client.follow(following)).await?.into_inner();
         core.found(client.clone());
         let is_packed = core.is_compressed && greeting.compressions.iter().any(|known| known == SNAPPY);
-        Ok((Self { core, client, is_packed, requests }, pushed))
+        Ok((Self { core, client, is_packed, requests, beat: beat(greeting.lease_seconds) }, pushed))
     }
 
     async fn run(self, pushed: Streaming<FollowReply>, sequence: &mut Sequence) -> Result<(), Lost> {
@@ -109,6 +111,7 @@ impl<'a> Session<'a> {
 
     /// Tells the hub what changed here.
     async fn tell(&self, sequence: &mut Sequence) -> Result<(), Lost> {
+        let mut is_first = true;
         loop {
             let stirred = self.core.stirred.notified();
             let now = self.core.clock.monotonic();
@@ -128,6 +131,10 @@ impl<'a> Session<'a> {
                     self.core.pending.lock().begin_full(keys.clone());
                     self.send(keys, true, sequence).await?;
                     self.core.remember_popular().await;
+                    // The first time everything is being asked for anyway.
+                    if !std::mem::replace(&mut is_first, false) {
+                        self.core.followed.verify_all();
+                    }
                 }
                 Step::Send(keys) => self.send(keys, false, sequence).await?,
             }
@@ -216,13 +223,19 @@ impl<'a> Session<'a> {
                     self.core.remember_tokens(&data).await;
                 }
             }
+            for topic in &reply.too_large {
+                let topic: Topic =
+                    serde_json::from_slice(topic).map_err(|error| Status::internal(error.to_string()))?;
+                tracing::warn!(?topic, "too large to be held here; the hub is asked for each time it is read");
+                self.core.followed.refused(&topic);
+            }
             self.core.followed.applied(convert::index(reply.current_index));
         }
     }
 
     /// Asks the hub for topics, and shows that we live.
     async fn ask(&self) -> Result<(), Lost> {
-        let mut beat = tokio::time::interval(KEEP_ALIVE);
+        let mut beat = tokio::time::interval(self.beat);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -284,6 +297,15 @@ impl<'a> Session<'a> {
     }
 }
 
+/// How often the hub is shown a sign of life: three times within the lease it gives.
+fn beat(lease_seconds: i64) -> Duration {
+    match u64::try_from(lease_seconds) {
+        // An older hub does not say.
+        Ok(0) | Err(_) => KEEP_ALIVE,
+        Ok(seconds) => KEEP_ALIVE.min(Duration::from_secs(seconds) / 3),
+    }
+}
+
 /// Whether a refusal says something about what was sent, and nothing about the connection.
 fn is_about_the_batch(status: &Status) -> bool {
     matches!(
@@ -310,4 +332,16 @@ pub(in crate::agent) async fn timely<T>(
 pub(in crate::agent) fn content(delta: &[u8]) -> Option<TopicData> {
     let whole = Delta { since: None, ..convert::delta(delta).ok()? };
     TopicData::default().apply(&whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_of_life_comes_three_times_within_a_lease() {
+        for (lease, expected) in [(30, 10_000), (3600, 10_000), (6, 2_000), (1, 333), (0, 10_000), (-1, 10_000)] {
+            assert_eq!(beat(lease).as_millis(), expected, "{lease}");
+        }
+    }
 }

@@ -20,6 +20,8 @@ pub(in crate::agent) struct Slot {
     confirmed_in: AtomicU64,
     /// The connection in which it was last asked for.
     asked_in: AtomicU64,
+    /// The connection in which the hub last said that it is too large to be pushed.
+    refused_in: AtomicU64,
     /// The end of that connection, in milliseconds.
     fresh_until: AtomicU64,
     pinned: AtomicBool,
@@ -50,6 +52,7 @@ impl Slot {
             reads: AtomicU64::new(0),
             confirmed_in: AtomicU64::new(0),
             asked_in: AtomicU64::new(0),
+            refused_in: AtomicU64::new(0),
             fresh_until: AtomicU64::new(0),
             pinned: AtomicBool::new(false),
             foreign: AtomicBool::new(false),
@@ -145,7 +148,21 @@ impl Slot {
         self.asked_in.swap(epoch, Ordering::AcqRel) != epoch && self.confirmed_in.load(Ordering::Acquire) != epoch
     }
 
+    /// It is not pushed: what is held of it is let go, and who waits for it is told.
+    pub(super) fn refuse(&self, epoch: u64) {
+        self.refused_in.store(epoch, Ordering::Release);
+        self.confirmed_in.store(0, Ordering::Release);
+        self.held.store(None);
+        self.confirmed.notify_waiters();
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_refused(&self, epoch: u64) -> bool {
+        epoch % 2 == 1 && self.refused_in.load(Ordering::Acquire) == epoch
+    }
+
     pub(super) fn confirm(&self, epoch: u64) {
+        self.refused_in.store(0, Ordering::Release);
         self.confirmed_in.store(epoch, Ordering::Release);
         self.confirmed.notify_waiters();
     }

@@ -258,3 +258,39 @@ fn a_change_of_a_folded_topic_wakes_and_changes_only_what_it_says() {
 fn nothing_of(whole: &Delta) -> Delta {
     Delta { since: Some(whole.index), changed: Vec::new(), ..whole.clone() }
 }
+
+#[test]
+fn what_is_held_is_asked_for_again_from_where_it_is() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let (held, asked, large) = (key("held"), key("asked"), key("large"));
+    for topic in [&held, &asked, &large] {
+        followed.slot(topic);
+    }
+    followed.apply(&delta(&held, None, 7));
+    followed.refused(&large);
+    assert_eq!(followed.take_wants(10), []);
+    followed.verify_all();
+    let wants: BTreeMap<Topic, Want> = followed.take_wants(10).into_iter().collect();
+    assert_eq!(
+        wants,
+        BTreeMap::from([(held, Want::Subscribe(7)), (large, Want::Subscribe(0))]),
+        "the other is on its way"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_pushed_is_not_held_until_it_is() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let topic = key("a");
+    followed.slot(&topic);
+    followed.apply(&delta(&topic, None, 7));
+    let woken = followed.wake(&topic);
+    followed.refused(&topic);
+    woken.await;
+    assert!(read(&followed, &topic).await.is_none() && followed.ready(&topic, Consistency::Stale).is_none());
+    followed.wake(&topic).await;
+    followed.apply(&delta(&topic, None, 9));
+    assert_eq!(read(&followed, &topic).await.unwrap().data.index, 9);
+}

@@ -160,3 +160,18 @@ async fn what_was_popular_is_asked_for_again_after_a_restart() {
     });
     held.await.expect("nobody asked, and it is here");
 }
+
+/// The first restart has read nothing when it says what is popular; it must not forget what was.
+#[tokio::test]
+async fn what_was_popular_outlives_a_restart_in_which_nobody_asks() {
+    let hub = Hub::start().await;
+    let door = hub.door("agent-1").await;
+    let agent = Spoke::start("node-1", &[&door]).await;
+    agent.until(&web(), |_| true).await;
+    agent.core.remember_popular().await;
+    let idle = Spoke::on("node-1", &[&door], agent.stop().await).await;
+    idle.settled().await;
+    idle.core.remember_popular().await;
+    let again = Spoke::on("node-1", &[], idle.stop().await).await;
+    assert!(again.core.popular.lock().contains(&web()));
+}

@@ -8,7 +8,7 @@ use crate::command::{Command, KvOp, KvVerb, Outcome, Refusal};
 use crate::model::{CheckDefinition, Status};
 use crate::topic::{Row, Topic};
 
-pub(super) fn put(key: &str, value: &str) -> Command {
+pub(crate) fn put(key: &str, value: &str) -> Command {
     op(KvVerb::Set, key, value, 0)
 }
 

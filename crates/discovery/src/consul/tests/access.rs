@@ -1,3 +1,5 @@
+use futures::FutureExt;
+
 use super::*;
 use crate::access::builtin::MANAGEMENT;
 use crate::access::{ANONYMOUS, digest};
@@ -106,4 +108,21 @@ async fn tokens_are_shown_in_three_ways() {
     assert_eq!(ask("GET /v1/kv/x", &[("authorization", "Basic secret-t1")]).await, 403);
     assert_eq!(ask("GET /v1/kv/x?token=secret-t1", &[("x-consul-token", "forged")]).await, 404, "the parameter wins");
     assert_eq!(ask("GET /v1/kv/x?token=forged", &[("x-consul-token", "secret-t1")]).await, 403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_answered_by_what_their_token_may_do_then() {
+    let server = server().await;
+    let api = &server.api;
+    ask(api, "PUT /v1/kv/app/a", "1").await;
+    put(&server, "t1", vec![rule(Resource::Key, "app/", Policy::Write)]).await;
+    let asked = |line: &str| with_token(request(line, ""), "secret-t1");
+    let before = api.answer(asked("GET /v1/kv/app/a")).await;
+    let line = format!("GET /v1/kv/app/a?wait=1h&index={}", header(&before, "x-consul-index"));
+    let mut blocked = api.answer(asked(&line));
+    assert!((&mut blocked).now_or_never().is_none());
+    put(&server, "t1", vec![rule(Resource::Key, "other/", Policy::Read)]).await;
+    let change = with_token(request("PUT /v1/kv/app/a", "2"), "secret-root");
+    assert_eq!(api.answer(change).await.status, StatusCode::OK);
+    assert_eq!(blocked.await.status, StatusCode::FORBIDDEN);
 }

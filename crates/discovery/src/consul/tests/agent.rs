@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use super::local::Beside;
 use super::*;
+use crate::agent::tests::bed::Spoke;
 
 async fn agent() -> (Arc<Consul>, Tasks) {
     let (tasks, _) = Tasks::root("test");
@@ -94,4 +97,17 @@ async fn the_agent_says_who_it_is() {
     assert_eq!(get(&api, "metrics").await.1["Counters"], json!([]));
     assert_eq!(put(&api, "reload", Value::Null).await, (200, json!("")));
     assert_eq!(put(&api, "leave", Value::Null).await.0, 500);
+}
+
+#[tokio::test]
+async fn who_waits_for_an_instance_is_woken_without_a_hub() {
+    let agent = Spoke::start("node-1", &[]).await;
+    let api = Consul::new(Arc::clone(&agent.agent) as Arc<dyn Backend>, Options::default(), Metrics::default());
+    assert_eq!(put(&api, "service/register", json!({"Name": "web", "Port": 80})).await.0, 200);
+    let hash = header(&ask(&api, "GET /v1/agent/service/web", "").await, "x-consul-contenthash").to_owned();
+    let line = format!("GET /v1/agent/service/web?hash={hash}&wait=10m");
+    let both =
+        async { tokio::join!(ask(&api, &line, ""), put(&api, "service/register", json!({"Name": "web", "Port": 81}))) };
+    let (waited, _) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("nobody was woken");
+    assert_eq!(json_of(&waited)["Port"], 81);
 }

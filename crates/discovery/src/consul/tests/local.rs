@@ -132,7 +132,11 @@ impl LocalAgent for Beside {
         Box::pin(ready(Ok(())))
     }
 
-    fn reload(&self) -> BoxFuture<'_, Result<(), Refusal>> {
-        Box::pin(ready(Ok(())))
+    fn reload(&self) -> BoxFuture<'_, Result<Vec<&'static str>, Refusal>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn changed(&self) -> Wake {
+        self.registry.wake(&Topic::Nodes)
     }
 }

@@ -45,7 +45,7 @@ pub fn unpacked_report(report: wire::HealthReport) -> Result<wire::HealthReport,
 pub fn packed(reply: wire::FollowReply) -> wire::FollowReply {
     match squeezed(&reply) {
         Some(compressed_data) => {
-            wire::FollowReply { current_index: reply.current_index, deltas: Vec::new(), compressed_data }
+            wire::FollowReply { current_index: reply.current_index, compressed_data, ..wire::FollowReply::default() }
         }
         None => reply,
     }

@@ -104,7 +104,7 @@ proptest! {
     #[test]
     fn what_is_packed_is_unpacked_as_it_was(deltas in vec(vec(any::<u8>(), 0..400), 0..5), at in any::<i64>()) {
         let deltas: Vec<Bytes> = deltas.into_iter().map(Bytes::from).collect();
-        let reply = wire::FollowReply { current_index: at, deltas, compressed_data: Bytes::new() };
+        let reply = wire::FollowReply { current_index: at, deltas, ..Default::default() };
         prop_assert_eq!(unpacked(packed(reply.clone())).unwrap(), reply);
     }
 
@@ -146,7 +146,7 @@ fn repetitive_content_shrinks_by_four_fifths() {
     let row =
         r#"{"node":{"name":"node-1","address":"10.0.0.1","datacenter":"dc1"},"service":{"name":"web","port":80}}"#;
     let deltas = vec![Bytes::from(row.repeat(50))];
-    let reply = wire::FollowReply { current_index: 1, deltas, compressed_data: Bytes::new() };
+    let reply = wire::FollowReply { current_index: 1, deltas, ..Default::default() };
     let (before, after) = (reply.encoded_len(), packed(reply).encoded_len());
     assert!(after * 5 < before, "{after} of {before}");
 }

@@ -39,6 +39,12 @@ impl Table for Agent {
         ),
         Word::new("node-name", "", "The node's name", Text("agent.discovery.nodeName")),
         Word::new(
+            "node-address",
+            "",
+            "Where the node is reached; else where its route to the hub begins",
+            Text("agent.discovery.nodeAddress"),
+        ),
+        Word::new(
             "fleet",
             "",
             "Keep a cluster's Applications in step; false on a plain machine",
@@ -47,7 +53,7 @@ impl Table for Agent {
         Word::new(
             "server-address",
             "ARGOCD_AGENT_REMOTE_SERVER",
-            "Host name or address of the hub",
+            "Host name or address of the hub; for discovery several, separated by commas",
             Text("agent.server"),
         ),
         Word::new("server-port", "ARGOCD_AGENT_REMOTE_PORT", "Port of the hub", Number("agent.serverPort")),
