@@ -81,6 +81,8 @@ impl Shared {
         let pairs = [(OWNER, &wanted.owner), (names::EXPERIMENT, &wanted.experiment)];
         let labels = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
         sandbox.metadata.labels = Some(labels.collect());
+        // the operator would add it, which is one more write
+        sandbox.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
         let wait = match wanted.on_empty {
             OnEmpty::Wait(wait) | OnEmpty::Cold(wait) => wait,
             OnEmpty::Fail => Duration::ZERO,

@@ -169,7 +169,8 @@ impl Desk {
             Err(Error::Refused(sort, why)) => outcome::refused(&mut record, sort, &why),
             Err(error) => return Err(executor::status(error)),
         }
-        self.finish(record, Some(executor), begun).await
+        let kept = (!request.passing).then_some(executor);
+        self.finish(record, kept, begun).await
     }
 
     /// Keeps the files, if nothing runs any more, and records the step.

@@ -6,6 +6,7 @@ use prometheus_client::registry::Registry;
 use thane_apiserver::embedded::Embedded;
 use thane_node::{Addresses, Config, Error, Node, host};
 use thane_runtime::metrics;
+use tokio::runtime::Handle;
 
 use super::fleet::Place;
 use super::install;
@@ -20,6 +21,7 @@ pub(crate) const IMAGES: &str = "images";
 pub(super) async fn start<'a>(
     up: &UpSettings,
     place: &Place<'_>,
+    pods: &Handle,
     names: &'a [String],
     apis: &'a [Embedded],
     registry: &mut Registry,
@@ -32,7 +34,12 @@ pub(super) async fn start<'a>(
         config.pods_max = up.max_pods;
         let client = api.server.client(install::process(), "default");
         let tasks = place.tasks.child(format!("node-{name}"));
-        let started = Node::start(config, client, Arc::clone(place.clock), Arc::clone(&addresses), &tasks).await;
+        let (clock, addresses, own) = (Arc::clone(place.clock), Arc::clone(&addresses), tasks.clone());
+        let starting = pods.spawn(async move { Node::start(config, client, clock, addresses, &own).await });
+        let Ok(started) = starting.await else {
+            tell(&format!("pods of {name} are not run: the start failed"));
+            continue;
+        };
         match started {
             Ok(running) => {
                 let own = registry.sub_registry_with_prefix(metrics::PREFIX);
