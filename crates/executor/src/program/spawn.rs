@@ -1,7 +1,8 @@
 //! Starting processes inside.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use thane_executor::message::{Failure as Sort, Size, Spawn};
 
 use super::confine::Confinement;
-use super::sys;
+use super::{inside, mark, sys};
 
 /// The longest argument list, as the kernel has it for one string; everything together is bounded by the frame.
 const ARGUMENTS_MAX: usize = 100_000;
@@ -24,6 +25,8 @@ pub(super) struct Launcher {
     pub(super) score: Option<Score>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) directory: String,
+    /// What we have open of the machine, which no path a process is started by may go through.
+    pub(super) hidden: Vec<RawFd>,
 }
 
 /// A started process and our ends of its streams.
@@ -37,9 +40,15 @@ pub(super) struct Launched {
 pub(super) type Refused = (Sort, String);
 
 impl Launcher {
-    /// Starts a process; `group` is the file it joins its control group by.
+    /// Starts a process; `group` is the file it joins its control group by, `mark` what it is found by without one.
     /// With `passed_on` it writes where we do.
-    pub(super) fn launch(&self, spawn: &Spawn, group: Option<OwnedFd>, passed_on: bool) -> Result<Launched, Refused> {
+    pub(super) fn launch(
+        &self,
+        spawn: &Spawn,
+        group: Option<OwnedFd>,
+        mark: u64,
+        passed_on: bool,
+    ) -> Result<Launched, Refused> {
         let Some((program, arguments)) = spawn.command.split_first() else {
             return Err((Sort::Invalid, "there is no command".to_owned()));
         };
@@ -47,9 +56,11 @@ impl Launcher {
         let directory = spawn.directory.as_deref().unwrap_or(&self.directory);
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(&self.env).envs(&spawn.env);
-        if !directory.is_empty() {
-            command.current_dir(directory);
-        }
+        // Opened here: in the process that is to be, what we have open would be a way out.
+        let place = match directory {
+            "" => None,
+            path => Some(inside::directory(Path::new(path)).map_err(|error| refused(program, directory, &error))?),
+        };
         let (stdin, outputs) = match spawn.terminal {
             Some(size) => terminal(&mut command, size),
             None => pipes(&mut command, spawn.stdin, passed_on),
@@ -57,9 +68,15 @@ impl Launcher {
         .map_err(|error| (Sort::Other, format!("open its streams: {error}")))?;
         let (confinement, terminal) = (self.confinement.clone(), spawn.terminal.is_some());
         let raised = self.score.as_ref().map(Score::raise);
-        let started = sys::spawn(&mut command, move || match &confinement {
-            Some(confinement) => confinement.enter(group.as_ref(), terminal),
-            None => unconfined(terminal),
+        let started = sys::spawn(&mut command, self.hidden.clone(), move || {
+            mark::set(mark);
+            if let Some(place) = &place {
+                sys::enter_directory(place.as_fd())?;
+            }
+            match &confinement {
+                Some(confinement) => confinement.enter(group.as_ref(), terminal),
+                None => unconfined(terminal),
+            }
         });
         drop(raised);
         let child = started.map_err(|error| refused(program, directory, &error))?;
@@ -135,7 +152,7 @@ fn refused(program: &str, directory: &str, error: &std::io::Error) -> Refused {
         std::io::ErrorKind::NotFound => Sort::NotFound,
         std::io::ErrorKind::PermissionDenied => Sort::Denied,
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory => Sort::Exhausted,
-        std::io::ErrorKind::ArgumentListTooLong => Sort::Invalid,
+        std::io::ErrorKind::ArgumentListTooLong | std::io::ErrorKind::InvalidInput => Sort::Invalid,
         _ => Sort::Other,
     };
     let place = if directory.is_empty() || directory == "/" { String::new() } else { format!(" in {directory:?}") };

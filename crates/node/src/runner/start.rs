@@ -184,6 +184,7 @@ impl Runner {
             capabilities: launch::capabilities(container)?,
             oom_score: resources::oom_score(&self.pod, container, self.shared.memory),
             log: LogLimits::default(),
+            file_bytes_max: Some(resources::disk(&self.pod).unwrap_or(self.shared.config.disk_bytes_max)),
         })
     }
 
