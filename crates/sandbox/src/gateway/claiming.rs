@@ -22,7 +22,7 @@ use crate::names;
 /// undoing it.
 const LATE: Duration = Duration::from_secs(30);
 /// How long what was begun may take to be undone when the gateway ends.
-const UNDO: Duration = Duration::from_secs(2);
+pub(super) const UNDO: Duration = Duration::from_secs(2);
 
 /// So often it is tried to write down that a session is known, with a longer pause after each.
 const TOLD_ATTEMPTS_MAX: u32 = 6;
@@ -151,8 +151,13 @@ impl Shared {
 
     /// Deletes a session's Sandbox, without waiting.
     pub(super) fn discard(&self, session: &Session) {
+        self.tasks.spawn("discard", self.undo(session));
+    }
+
+    /// Deletes a session's Sandbox, for who waits for that.
+    pub(super) fn undo(&self, session: &Session) -> impl Future<Output = ()> + Send + use<> {
         self.sessions.forget(&session.id, &session.namespace);
-        self.tasks.spawn("discard", self.delete(&session.namespace, &session.id));
+        self.delete(&session.namespace, &session.id)
     }
 
     fn delete(&self, namespace: &str, id: &str) -> impl Future<Output = ()> + Send + use<> {
