@@ -61,6 +61,11 @@ test-node: image ## hub, agent, sandboxes and workloads on a real node with real
 	THANE_PROGRAM=$(CURDIR)/target/release/thane THANE_IMAGE=$(CURDIR)/target/thane-image.tar \
 	  $(CARGO) test --locked --workspace --test node -- --nocapture
 
+.PHONY: chaos
+chaos: build ## two thousand claims while sandboxes, gateways and operators are killed, as root
+	THANE_CHAOS=full THANE_PROGRAM=$(CURDIR)/target/release/thane \
+	  $(CARGO) test --locked --package thane-testkit --test sandboxes -- --nocapture chaos
+
 .PHONY: test-agents
 test-agents: ## the Python agents with a real PostgreSQL, Chromium, LiteLLM and S3; sets itself up
 	agents/test $(AGENTS)

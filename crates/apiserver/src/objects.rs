@@ -282,7 +282,24 @@ pub(crate) fn append_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value
     serde_json::to_writer(out, value).expect("writing strings and values to memory cannot fail");
 }
 
+/// What selectors mostly ask for, read without the rest of the object.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Marks {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) labels: Option<Map<String, Value>>,
+}
+
 impl Stored {
+    /// Its name, namespace and labels. A watcher with a selector looks at every change, and most are not for it.
+    pub(crate) fn marks(&self) -> Result<Marks> {
+        // the metadata comes first, and what follows it is not looked at
+        let metadata = &self.json[HEAD.len() - 1..];
+        let mut read = serde_json::Deserializer::from_slice(metadata).into_iter::<Marks>();
+        read.next().unwrap_or_else(|| Ok(Marks::default())).map_err(Failure::internal)
+    }
+
     /// The object with its type, as clients see it.
     pub(crate) fn value(&self, kind: &ResourceType) -> Result<Value> {
         let mut object: Value = serde_json::from_slice(&self.json).map_err(Failure::internal)?;

@@ -86,6 +86,9 @@ pub struct ContainerPlan {
     pub user: User,
     /// Capabilities processes keep, by bit.
     pub capabilities: u64,
+    /// No file may be longer than this.
+    #[serde(default)]
+    pub file_bytes_max: Option<u64>,
     /// How soon the kernel ends its processes for want of memory.
     pub oom_score: i32,
     /// How much of its output is kept.
@@ -110,6 +113,15 @@ pub struct SwitchPlan {
     pub leaves: u64,
     /// Held while it is done, so that two never do it at once.
     pub lock: PathBuf,
+}
+
+/// What is tried before there are containers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbePlan {
+    /// A process that holds namespaces.
+    pub holder: Started,
+    /// The root to put together.
+    pub root: Root,
 }
 
 /// A root file system: layers, and a directory that takes what is written.
@@ -176,6 +188,9 @@ pub struct Cgroups {
     pub settle: Vec<PathBuf>,
     /// Controllers to pass on once it has settled.
     pub pass_on: Vec<PathBuf>,
+    /// Directories to make after that: what is written in them is there only then (version 2).
+    #[serde(default)]
+    pub later: Vec<CgroupDirectory>,
     /// Where the processes it starts go (version 1).
     pub work: Vec<PathBuf>,
     /// Under which each process it starts gets a group of its own (version 2).

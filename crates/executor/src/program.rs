@@ -1,5 +1,5 @@
 //! `hold` makes a pod's namespaces, `create` a container, `switch` another root for it; `holder` and `init` are what the
-//! first two start. `serve` is the first process of a container that others have made, `step` one around a workflow's program.
+//! first two start; `probe` tries what a root takes. `serve` is the first process of a container that others have made, `step` one around a workflow's program.
 
 mod alone;
 mod cgroup;
@@ -9,7 +9,10 @@ mod create;
 mod files;
 mod hold;
 mod init;
+mod inside;
 mod logfile;
+mod mark;
+mod probe;
 mod process;
 mod reap;
 mod ring;
@@ -61,10 +64,11 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> ExitCode {
         Some("create") => reported(create::create(), true),
         Some("init") => init::init(),
         Some("switch") => reported(switch::switch(), false),
+        Some("probe") => reported(probe::probe(), false),
         Some("serve") => alone::serve(arguments),
         Some("step") => step::step(arguments),
         _ => {
-            let usage = "thane-executor hold|create|switch, with a plan on standard input";
+            let usage = "thane-executor hold|create|switch|probe, with a plan on standard input";
             let _ = writeln!(std::io::stderr(), "usage: {usage}, or {}, or {}", alone::USAGE, step::USAGE);
             ExitCode::from(2)
         }

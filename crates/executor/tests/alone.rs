@@ -128,6 +128,16 @@ fn it_serves_without_any_privilege() {
     assert!(matches!(busy, Reply::Failed { failure: Failure::Exhausted, .. }), "{busy:?}");
     assert_eq!(talk.ask(Request::Reset { patience_ms: 10_000 }), Reply::Done);
     assert_eq!(talk.ask(Request::Settle { patience_ms: 0 }), Reply::Done);
+    // Also what has left its group is ended with its step, and what another was told to leave is not.
+    assert_eq!(talk.run("setsid sleep 4722 >/dev/null 2>&1 & echo up", true).1, b"up\n");
+    assert_eq!(talk.run("setsid sleep 4723 >/dev/null 2>&1 & echo up", false).1, b"up\n");
+    let busy = talk.ask(Request::Settle { patience_ms: 0 });
+    assert!(matches!(busy, Reply::Failed { .. }), "{busy:?}");
+    let look = "exec 2>/dev/null; for at in /proc/[0-9]*; do [ \"$(tr '\\0' ' ' < $at/cmdline)\" = 'sleep 4722 ' ] && echo there; done";
+    assert!(talk.run(look, false).1.starts_with(b"there\n"), "it was told to stay");
+    assert_eq!(talk.ask(Request::Reset { patience_ms: 60_000 }), Reply::Done);
+    assert_eq!(talk.run("env -i setsid sleep 4724 >/dev/null 2>&1 & echo up", false).1, b"up\n");
+    assert_eq!(talk.ask(Request::Settle { patience_ms: 60_000 }), Reply::Done, "nothing is left");
     let write = Request::WriteFile { path: "new".to_owned(), mode: None, append: false };
     assert_eq!(talk.ask(write), Reply::Done);
     let rename = Request::Rename { from: "new".to_owned(), to: "file".to_owned() };

@@ -92,6 +92,7 @@ impl Container {
             oom_score: 500,
             log: LogLimits::default(),
             open_files: Some(OPEN_FILES),
+            file_bytes_max: Some(100 << 20),
         };
         let init = run("create", &plan);
         Some(Self { folder, holder, init })
@@ -329,6 +330,54 @@ fn files_are_written_read_and_removed() {
         talk.ask(Request::WriteFile { path: path.to_owned(), mode: None, append: false });
     }
     assert!(!Path::new("/etc/escaped").exists() && !Path::new("/usr/bin/x").exists());
+}
+
+/// By what the first process has open of the machine.
+#[test]
+fn nothing_open_is_a_way_out() {
+    let Some(container) = Container::start(None) else { return };
+    let folder = container.folder.path();
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(folder.join("secret"), "treasure").unwrap();
+    std::fs::copy("/bin/true", folder.join("program")).unwrap();
+    std::fs::set_permissions(folder.join("program"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(folder.join("run/given"), "").unwrap();
+    chown(folder.join("run/given"), Some(IDS.base), Some(IDS.base)).unwrap();
+    let mut talk = container.talk();
+    let script = "mkdir /tmp/links; for n in $(seq 3 40); do ln -s /proc/self/fd/$n /tmp/links/$n; done";
+    assert_eq!(talk.run(script).0.code, 0);
+    for number in 3..40 {
+        for before in [format!("/proc/self/fd/{number}"), format!("/tmp/links/{number}")] {
+            let up = format!("{before}{}{}", "/..".repeat(12), folder.display());
+            for request in [
+                Request::ReadFile { path: format!("{up}/secret"), offset: 0, length: 100 },
+                Request::Stat { path: format!("{up}/secret") },
+                Request::ListDirectory { path: up.clone(), after: String::new() },
+                Request::ListDirectory { path: format!("{before}/.."), after: String::new() },
+                Request::WriteFile { path: format!("{up}/run/given"), mode: None, append: false },
+                Request::WriteFile { path: format!("{before}/planted"), mode: None, append: false },
+                Request::Rename { from: "/tmp/links/3".to_owned(), to: format!("{up}/run/given") },
+                Request::Spawn(Spawn { directory: Some(up.clone()), ..shell("true") }),
+                Request::Spawn(Spawn { directory: Some(before.clone()), ..shell("true") }),
+                Request::Spawn(Spawn { command: vec![format!("{up}/program")], ..Spawn::default() }),
+            ] {
+                let asked = format!("{request:?}");
+                let reply = talk.ask(request);
+                assert!(matches!(reply, Reply::Failed { .. }), "{asked}: {reply:?}");
+            }
+            talk.ask(Request::Remove { path: format!("{up}/run/given") });
+        }
+    }
+    assert!(folder.join("run/given").exists() && !folder.join("run/planted").exists());
+    let (_, said) = talk.run("readlink /proc/self/cwd; ls -l /proc/self/fd | grep -c thane-executor-");
+    assert_eq!(said, b"/workspace\n0\n", "and processes have nothing open");
+}
+
+#[test]
+fn no_file_is_longer_than_it_may_be() {
+    let Some(container) = Container::start(None) else { return };
+    let script = "head -c 110000000 /dev/zero > /tmp/f; echo $?; stat -c %s /tmp/f";
+    assert_eq!(container.talk().run(script).1, b"153\n104857600\n", "whoever writes more is ended by a signal");
 }
 
 #[test]

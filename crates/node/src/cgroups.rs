@@ -91,7 +91,8 @@ impl Layout {
             let (stay, work) = (own.join("init"), own.join("steps"));
             cgroups.directories.push(directory(&own, v2_settings(controllers, bounds), true));
             cgroups.directories.push(directory(&stay, Vec::new(), false));
-            cgroups.directories.push(directory(&work, Vec::new(), true));
+            let kept = if self.in_v2("pids") { vec![pids(bounds.pids - PIDS_KEPT)] } else { Vec::new() };
+            cgroups.later.push(directory(&work, kept, true));
             if self.in_v2("memory") && !self.in_v1("memory") {
                 cgroups.oom.push(own.join("memory.events"));
             }
@@ -111,6 +112,10 @@ impl Layout {
         let written = ("cgroup.subtree_control".to_owned(), passed.join(" "));
         let settings = || if passed.is_empty() { Vec::new() } else { vec![written.clone()] };
         let mut path = root.to_owned();
+        if !passed.is_empty() {
+            // Who made the machine's own top may not have passed them on; where that cannot be done it is said.
+            cgroups.directories.push(directory(&path, settings(), false));
+        }
         for name in names {
             path.push(name);
             cgroups.directories.push(directory(&path, settings(), false));
@@ -224,7 +229,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
             let all = directory.settings.iter().map(move |(file, value)| format!("{path}/{file}={value}"));
             all.collect::<Vec<_>>()
         };
-        cgroups.directories.iter().flat_map(each).collect()
+        cgroups.directories.iter().chain(&cgroups.later).flat_map(each).collect()
     }
 
     #[test]
@@ -256,6 +261,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
         assert_eq!(
             written(&cgroups),
             [
+                "/sys/fs/cgroup/cgroup.subtree_control=+memory +cpu +pids",
                 "/sys/fs/cgroup/top/cgroup.subtree_control=+memory +cpu +pids",
                 "/sys/fs/cgroup/top/pod/cgroup.subtree_control=+memory +cpu +pids",
                 "/sys/fs/cgroup/top/pod/c/memory.max=33554432",
@@ -263,8 +269,10 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
                 "/sys/fs/cgroup/top/pod/c/cpu.weight=20",
                 "/sys/fs/cgroup/top/pod/c/cpu.max=25000 100000",
                 "/sys/fs/cgroup/top/pod/c/pids.max=512",
+                "/sys/fs/cgroup/top/pod/c/steps/pids.max=480",
             ]
         );
+        assert_eq!(cgroups.later.len(), 1, "the bound of the steps is there once controllers are passed on");
         assert_eq!(cgroups.oom, [PathBuf::from("/sys/fs/cgroup/top/pod/c/memory.events")]);
         assert_eq!(Layout::read("", |_| String::new()).missing(), ["memory", "cpu", "pids"]);
     }

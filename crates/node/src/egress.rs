@@ -19,6 +19,8 @@ const TARGETS_MAX: usize = 64;
 /// Connections of one pod through all of them.
 const CONNECTIONS_MAX: usize = 256;
 const CONNECT: Duration = Duration::from_secs(10);
+/// The pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// One target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +95,15 @@ pub(crate) async fn serve(targets: Vec<Target>, network: &PodNetwork, tasks: &Ta
 async fn accept(listener: TcpListener, target: Target, places: &Arc<Semaphore>, tasks: &Tasks) {
     loop {
         let Ok(place) = Arc::clone(places).acquire_owned().await else { return };
-        let Ok((mut inside, _)) = listener.accept().await else { return };
+        let (mut inside, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Who called has gone, or there are no descriptors just now: the next may get through.
+                tracing::debug!(%error, host = target.host, port = target.port, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
         let (target, group) = (target.clone(), tasks.clone());
         tasks.spawn("egress-connection", async move {
             let forward = async {

@@ -1,10 +1,11 @@
 //! Directories and files that containers see.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, openat, renameat_with};
 use rustix::io::Errno;
 
 use crate::ids::BASE;
@@ -45,6 +46,23 @@ pub(crate) fn mapped_file(path: &Path, content: &[u8], mode: u32, group: Option<
     chown(path, Some(BASE), Some(BASE.saturating_add(group.unwrap_or_default())))
 }
 
+/// Opens a file that a container has written: it and nothing a link in its place leads to, and nothing one waits for.
+pub(crate) fn open_given(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+}
+
+/// The end of such a file: at most so many bytes, however long it says it is.
+pub(crate) fn end_of_given(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_given(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(bytes_max)))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Removes a tree; what is not there is gone already.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {
@@ -59,6 +77,22 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+
+    #[test]
+    fn what_was_given_is_read_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("secret"), "treasure").unwrap();
+        std::os::unix::fs::symlink(at("secret"), at("link")).unwrap();
+        rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        for name in ["link", "pipe", "nowhere", "."] {
+            assert!(open_given(&at(name)).is_err(), "{name}");
+        }
+        assert_eq!(end_of_given(&at("secret"), 4).unwrap(), b"sure");
+        assert_eq!(end_of_given(&at("secret"), 100).unwrap(), b"treasure");
+        File::create(at("long")).unwrap().set_len(1 << 50).unwrap_or_default();
+        assert!(end_of_given(&at("long"), 4096).unwrap().len() <= 4096, "it holds no more than it was asked for");
+    }
 
     #[test]
     fn a_directory_that_lasts_appears_whole() {

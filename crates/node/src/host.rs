@@ -2,7 +2,12 @@
 
 use std::path::Path;
 
+use thane_executor::plan::{Lower, PodPlan, ProbePlan, Root};
+
 use crate::cgroups::Layout;
+use crate::files;
+use crate::ids::RANGE;
+use crate::program::{Living, Program};
 
 /// What is missing to run containers here, in words; nothing if they can be run.
 pub fn missing() -> Vec<String> {
@@ -26,6 +31,34 @@ pub fn missing() -> Vec<String> {
         missing.push(format!("the control group controller {name}, mounted writable"));
     }
     missing
+}
+
+/// Tries to put a root together as containers get it: what the kernel says of itself does not tell whether it can.
+pub(crate) async fn probe(program: &Program, directory: &Path) -> Result<(), String> {
+    let place = directory.join("probe");
+    let made = files::remove_tree(&place).and_then(|()| {
+        ["plain", "mapped", "upper", "work"]
+            .iter()
+            .try_for_each(|name| files::mapped_directory(&place.join(name), 0o755))
+    });
+    made.map_err(|error| format!("{}: {error}", place.display()))?;
+    let lower = |name: &str, mapped| Lower { path: place.join(name), mapped };
+    let lowers = vec![lower("plain", false), lower("mapped", true)];
+    let root = Root { lowers, upper: place.join("upper"), work: place.join("work"), read_only: false };
+    let tried = match program.hold(&PodPlan { hostname: "probe".to_owned(), ids: RANGE, host_network: true }).await {
+        Ok(holder) => {
+            let tried = program.probe(&ProbePlan { holder: holder.clone(), root }).await;
+            if let Some(living) = Living::find(&holder) {
+                living.kill();
+                living.ended().await;
+            }
+            tried.map(drop)
+        }
+        Err(why) => Err(why),
+    };
+    // What stays is made anew by the next who tries.
+    let _ = files::remove_tree(&place);
+    tried.map_err(|why| format!("what containers' files are made of: {why}"))
 }
 
 /// Bytes of memory.

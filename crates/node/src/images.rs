@@ -3,6 +3,7 @@
 mod archive;
 mod config;
 mod copy;
+mod fresh;
 mod host;
 mod own;
 mod unpack;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use config::ImageConfig;
+use fresh::Fresh;
 pub(crate) use host::{HOST, Host};
 pub(crate) use own::{OWN, Own, running};
 
@@ -41,6 +43,11 @@ pub enum Error {
     #[error("{0:?} is no name for an image")]
     Name(String),
 }
+
+/// The file that is locked while something changes.
+const LOCK: &str = ".lock";
+/// How the names of layers begin that were directories.
+const DIRECTORY: &str = "directory-";
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -83,6 +90,7 @@ impl Images {
     /// Imports an archive of either form, or a directory; all names it has, or `name`.
     pub fn import(&self, source: &Path, name: Option<&str>) -> Result<Vec<Image>> {
         let name = name.map(canonical).transpose()?;
+        let _lock = self.lock()?;
         if at(source, fs::metadata(source))?.is_dir() {
             let name =
                 name.ok_or_else(|| Error::Archive("a directory needs a name to be imported under".to_owned()))?;
@@ -93,13 +101,11 @@ impl Images {
 
     fn import_directory(&self, source: &Path, name: String) -> Result<Image> {
         let new = self.new_layer()?;
-        let bytes = copy::tree(source, &new)?;
-        // Nobody else has it, so what it is called is what it is.
-        let digest = hex(&Sha256::digest(format!("{name}\0{}", source.display()).as_bytes()));
-        let layer = format!("directory-{digest}");
-        let kept = self.layer(&layer);
-        at(&kept, crate::files::remove_tree(&kept))?;
-        at(&kept, fs::rename(&new, &kept))?;
+        let bytes = copy::tree(source, new.path())?;
+        // What runs from an earlier import keeps that: each has a layer of its own.
+        let digest = hex(&Sha256::digest(format!("{name}\0{}", new.path().display()).as_bytes()));
+        let layer = format!("{DIRECTORY}{digest}");
+        new.keep(&self.layer(&layer))?;
         let config = ImageConfig::of_directory();
         let image = Image { names: vec![name], id: digest, layers: vec![layer], config, bytes };
         self.keep(image)
@@ -134,8 +140,47 @@ impl Images {
         found.ok_or_else(|| Error::Absent(name.to_owned()))
     }
 
+    /// Removes what nobody can want: layers of no image, and what was left by imports that were killed. Only for when no
+    /// container runs from any of them. If somebody imports now, it is left for another time.
+    pub fn sweep(&self) -> Result<()> {
+        let path = self.directory.join(LOCK);
+        let lock = at(&path, File::create(&path))?;
+        if lock.try_lock().is_err() {
+            return Ok(());
+        }
+        self.sweep_layers(|_| true)?;
+        let new = self.directory.join("new");
+        for entry in at(&new, fs::read_dir(&new))? {
+            let path = at(&new, entry)?.path();
+            at(&path, crate::files::remove_tree(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes layers that no image has, of those that are meant.
+    fn sweep_layers(&self, meant: impl Fn(&Path) -> bool) -> Result<()> {
+        let used: Vec<PathBuf> = self.list()?.iter().flat_map(|image| self.layers(image)).collect();
+        let layers = self.directory.join("layers");
+        for entry in at(&layers, fs::read_dir(&layers))? {
+            let path = at(&layers, entry)?.path();
+            if meant(&path) && !used.contains(&path) {
+                at(&path, crate::files::remove_tree(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Held by who changes something, so that two processes do it one after the other.
+    fn lock(&self) -> Result<File> {
+        let path = self.directory.join(LOCK);
+        let file = at(&path, File::create(&path))?;
+        at(&path, file.lock())?;
+        Ok(file)
+    }
+
     /// Removes a name; with its last name the image goes, and layers nobody else has.
     pub fn remove(&self, name: &str) -> Result<()> {
+        let _lock = self.lock()?;
         let mut image = self.find(name)?;
         let wanted = canonical(name)?;
         image.names.retain(|known| *known != wanted && *known != name);
@@ -180,10 +225,8 @@ impl Images {
         self.directory.join("images").join(format!("{id}.json"))
     }
 
-    fn new_layer(&self) -> Result<PathBuf> {
-        let path = self.directory.join("new").join(uuid::Uuid::new_v4().to_string());
-        at(&path, fs::create_dir(&path))?;
-        Ok(path)
+    fn new_layer(&self) -> Result<Fresh> {
+        Fresh::new(&self.directory.join("new"))
     }
 
     /// Keeps an image; its names are taken from those that had them.
@@ -191,7 +234,11 @@ impl Images {
         for mut other in self.list()?.into_iter().filter(|other| other.id != image.id) {
             let before = other.names.len();
             other.names.retain(|name| !image.names.contains(name));
-            if other.names.len() != before {
+            if other.names.is_empty() && before > 0 && other.layers.iter().all(|layer| layer.starts_with(DIRECTORY)) {
+                // An earlier import of a directory; its layer stays for what runs from it.
+                let path = self.record(&other.id);
+                at(&path, fs::remove_file(&path))?;
+            } else if other.names.len() != before {
                 self.write(&other)?;
             }
         }

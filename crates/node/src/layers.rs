@@ -5,6 +5,7 @@
 
 mod files;
 mod flatten;
+mod made;
 mod merge;
 mod room;
 mod states;

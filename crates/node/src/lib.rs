@@ -8,6 +8,7 @@ mod addresses;
 mod cgroups;
 mod changes;
 mod decide;
+mod disks;
 mod egress;
 mod environment;
 mod files;

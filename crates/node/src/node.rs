@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
+use crate::disks::Disks;
 use crate::images::{Host, Images, Own};
 use crate::layers::Layers;
 use crate::metrics::Metrics;
@@ -32,7 +33,7 @@ use crate::program::{Living, Program};
 use crate::record::PodDirectory;
 use crate::runner::Runner;
 use crate::shared::{Config, Shared};
-use crate::{changes, files, host, images};
+use crate::{changes, disks, files, host, images};
 
 /// Pods that have ended and wait to be noticed.
 const ENDED_MAX: usize = 64;
@@ -91,17 +92,20 @@ impl Node {
         let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
         let group = images::hex(&digest[..6]);
         let reporter = Reporter { controller: "thane-node".to_owned(), instance: Some(config.name.clone()) };
+        let program = Program::install(&directory.join("bin")).map_err(at)?;
+        host::probe(&program, &directory).await.map_err(|why| Error::Missing(vec![why]))?;
         let host = Host::prepare(&directory.join("host")).map_err(at)?;
         let own = Own::prepare(&config.program, &directory.join("own"), &host);
         let own = own.inspect_err(|error| tracing::warn!(%error, "there is no image thane")).ok();
         let shared = Arc::new(Shared {
-            program: Program::install(&directory.join("bin")).map_err(at)?,
+            program,
             host,
             own,
             images: Images::open(&config.images)?,
             layout: Layout::of_machine(),
             layers: Layers::open(directory.join("layers"), directory.join("pods")).map_err(at)?,
             addresses,
+            disks: Disks::default(),
             changes: Arc::default(),
             memory: host::memory(),
             recorder: Recorder::new(client.clone(), reporter),
@@ -122,6 +126,7 @@ impl Node {
         for watching in changes::watches(&shared, tasks) {
             tasks.spawn("changes", watching);
         }
+        tasks.spawn("disk-guard", disks::guard(Arc::clone(&shared), tasks.clone()));
         tasks.spawn("claims", claims::bind(Arc::clone(&shared), tasks.clone()));
         let following = Following::new(Arc::clone(&shared), tasks.child("pods"));
         tasks.spawn_essential("pods", following.run(tasks.clone()));

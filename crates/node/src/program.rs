@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use thane_executor::plan::{ContainerPlan, Outcome, PodPlan, Started, SwitchPlan};
+use thane_executor::plan::{ContainerPlan, Outcome, PodPlan, ProbePlan, Started, SwitchPlan};
 use tokio::io::AsyncWriteExt;
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command};
@@ -65,6 +65,11 @@ impl Program {
     /// Makes a container enter another root.
     pub(crate) async fn switch(&self, plan: &SwitchPlan) -> Result<Started, String> {
         self.run("switch", plan).await
+    }
+
+    /// Tries whether a root can be put together here.
+    pub(crate) async fn probe(&self, plan: &ProbePlan) -> Result<Started, String> {
+        self.run("probe", plan).await
     }
 
     /// Starts the program. A process that was forked while the program was being written has it open until it becomes

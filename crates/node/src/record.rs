@@ -14,8 +14,12 @@ use crate::files;
 use crate::program::Living;
 use crate::state::{ContainerState, Ended, Now, Running};
 
-const LAST_WORD_MAX: usize = 4096;
+const LAST_WORD_MAX: u64 = 4096;
 const LOG_TAIL: usize = 2048;
+/// The log that is read for it: its lines may be short, and each has its time.
+const LOG_READ_MAX: u64 = 1 << 20;
+/// How a container ended, in words of its executor's.
+const EXIT_MAX: u64 = 64 * 1024;
 /// As runtimes give it when nobody knows how a container ended.
 const UNKNOWN_CODE: i32 = 137;
 
@@ -181,7 +185,7 @@ impl Attempt {
     }
 
     fn exit(&self) -> Option<Exit> {
-        read(&self.run().join(exit::FILE))
+        serde_json::from_slice(&files::end_of_given(&self.run().join(exit::FILE), EXIT_MAX).ok()?).ok()
     }
 
     /// How it ended; `from_log` takes the end of its log for a last word if it left none.
@@ -218,13 +222,12 @@ impl Attempt {
     }
 
     fn last_word(&self) -> Option<String> {
-        let bytes = std::fs::read(self.run().join(LAST_WORD)).ok()?;
-        let kept = &bytes[bytes.len().saturating_sub(LAST_WORD_MAX)..];
-        Some(String::from_utf8_lossy(kept).into_owned()).filter(|text| !text.is_empty())
+        let kept = files::end_of_given(&self.run().join(LAST_WORD), LAST_WORD_MAX).ok()?;
+        Some(String::from_utf8_lossy(&kept).into_owned()).filter(|text| !text.is_empty())
     }
 
     fn log_tail(&self) -> String {
-        let bytes = std::fs::read(self.run().join(log::FILE)).unwrap_or_default();
+        let bytes = files::end_of_given(&self.run().join(log::FILE), LOG_READ_MAX).unwrap_or_default();
         let mut text = Vec::new();
         for line in bytes.split(|byte| *byte == b'\n').filter_map(log::parse) {
             text.extend_from_slice(line.text);
@@ -276,6 +279,11 @@ mod tests {
         assert_eq!(attempt.ended(&record, true).message, "oh\n");
         std::fs::write(attempt.run().join(LAST_WORD), "last").unwrap();
         assert_eq!(attempt.ended(&record, true).message, "last");
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "treasure").unwrap();
+        std::fs::remove_file(attempt.run().join(LAST_WORD)).unwrap();
+        std::os::unix::fs::symlink(&secret, attempt.run().join(LAST_WORD)).unwrap();
+        assert_eq!(attempt.ended(&record, false).message, "", "a link in its place is not followed");
         attempt.write(&record).unwrap();
         let (state, living) = PodDirectory::new(folder.path(), "u").adopt("c").unwrap();
         assert!(living.is_none() && state.ended().is_some_and(|ended| ended.code == 3));

@@ -42,6 +42,8 @@ enum News {
     Found(String, u32, Finding),
     /// It occupies so many bytes.
     Disk(u64),
+    /// It has most of a disk that is nearly full.
+    Crowded,
 }
 
 /// A pod that is looked after.
@@ -268,12 +270,14 @@ impl Runner {
             News::Exited(name, attempt) => self.exited(&name, attempt),
             News::Disk(bytes) => {
                 let most = crate::resources::disk(&self.pod).unwrap_or(self.shared.config.disk_bytes_max);
-                if bytes > most && self.verdict.is_none() {
-                    self.shared.metrics.evicted.inc();
-                    let message =
-                        format!("Pod ephemeral local storage usage exceeds the total limit of containers {most}.");
-                    self.verdict = Some(Verdict { reason: "Evicted".to_owned(), message });
+                if bytes > most {
+                    self.evict(format!(
+                        "Pod ephemeral local storage usage exceeds the total limit of containers {most}."
+                    ));
                 }
+            }
+            News::Crowded => {
+                self.evict("The node was low on resource: ephemeral-storage. This pod had the most of it.".to_owned());
             }
             News::Found(name, attempt, finding) => {
                 let Some(state) = self.containers.get_mut(&name).filter(|state| state.restarts == attempt) else {
@@ -290,6 +294,13 @@ impl Runner {
                     }
                 }
             }
+        }
+    }
+
+    fn evict(&mut self, message: String) {
+        if self.verdict.is_none() {
+            self.shared.metrics.evicted.inc();
+            self.verdict = Some(Verdict { reason: "Evicted".to_owned(), message });
         }
     }
 

@@ -13,6 +13,7 @@ use thane_runtime::SharedClock;
 use crate::addresses::Addresses;
 use crate::cgroups::Layout;
 use crate::changes::Changes;
+use crate::disks::Disks;
 use crate::images::{self, Host, Images, Own};
 use crate::layers::Layers;
 use crate::metrics::Metrics;
@@ -43,6 +44,9 @@ pub struct Config {
     pub disk_bytes_max: u64,
     /// How often that is looked at.
     pub disk_every: Duration,
+    /// Bytes that have to be free where pods write, or the one that has the most is ended; if none is said, 1 GiB, and on
+    /// a small disk a twentieth of it.
+    pub disk_free_min: Option<u64>,
 }
 
 impl Config {
@@ -60,6 +64,7 @@ impl Config {
             stop_within: Duration::from_secs(5),
             disk_bytes_max: 16 << 30,
             disk_every: Duration::from_secs(10),
+            disk_free_min: None,
         }
     }
 }
@@ -79,6 +84,7 @@ pub(crate) struct Shared {
     /// Of objects that volumes are made from.
     pub(crate) changes: Arc<Changes>,
     pub(crate) layers: Layers,
+    pub(crate) disks: Disks,
     pub(crate) memory: u64,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,

@@ -139,6 +139,8 @@ impl Direct {
         sandbox.metadata.namespace = Some(wanted.pool.namespace.clone());
         sandbox.metadata.labels = Some(wanted.labels.iter().cloned().collect());
         sandbox.metadata.owner_references = Some(vec![wanted.owner.clone()]);
+        // the operator would add it, which is one more write
+        sandbox.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
         let until = self.clock.now().checked_add(wanted.wait + LATE).unwrap_or(Timestamp::MAX);
         let by = [
             (names::SESSION, wanted.name.clone()),
@@ -224,7 +226,8 @@ impl Guest {
     /// What commands are asked for with.
     pub fn request(&self, operation: &str, command: Vec<String>, env: HashMap<String, String>) -> StepRequest {
         let (session, operation) = (self.session.clone(), operation.to_owned());
-        StepRequest { session, operation, command, env, ..StepRequest::default() }
+        // the sandbox goes with its one command
+        StepRequest { session, operation, command, env, passing: true, ..StepRequest::default() }
     }
 
     /// Writes files, once; the same again changes nothing.

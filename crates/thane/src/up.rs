@@ -30,6 +30,7 @@ use thane_runtime::shutdown::Signals;
 use thane_runtime::tasks::Supervisor;
 use thane_runtime::telemetry::LogLevels;
 use thane_runtime::{SharedClock, SystemClock, Tasks, metrics};
+use tokio::runtime::Handle;
 
 use crate::failure::Failure;
 use crate::output::tell;
@@ -41,8 +42,8 @@ const HUB: &str = "hub";
 /// Each cluster is a server with a store of its own; this many fit a laptop.
 const CLUSTERS_MAX: u16 = 64;
 
-/// Runs until a signal or until a part fails.
-pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels) -> Result<(), Failure> {
+/// Runs until a signal or until a part fails; pods on threads of their own.
+pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels, pods: &Handle) -> Result<(), Failure> {
     let up = settings.value.up.clone();
     check(&up)?;
     // Before anything starts: a signal during the start stops in order, too.
@@ -51,7 +52,7 @@ pub(crate) async fn run(settings: Loaded<Settings>, levels: LogLevels) -> Result
     let directory = Directory::open(&up.data)?;
     let (tasks, mut supervisor) = Tasks::root("thane");
     let started = tokio::select! {
-        started = start(&settings, levels, &directory, &tasks) => started.map(Some),
+        started = start(&settings, levels, &directory, &tasks, pods) => started.map(Some),
         reason = signals.requested() => {
             tracing::info!(?reason, "stopping before it was up");
             Ok(None)
@@ -89,6 +90,7 @@ async fn start(
     levels: LogLevels,
     directory: &Directory,
     tasks: &Tasks,
+    pods: &Handle,
 ) -> Result<Vec<Embedded>, Failure> {
     let up = &settings.value.up;
     let (clock, network) = (SystemClock::shared(), Tcp::shared());
@@ -131,7 +133,7 @@ async fn start(
     }
     agentworkloads::start(&place, &names, &apis, &mut registry).await?;
     if up.pods {
-        let runners = nodes::start(up, &place, &names, &apis, &mut registry).await;
+        let runners = nodes::start(up, &place, pods, &names, &apis, &mut registry).await;
         let sandboxes = sandboxes::start(up, &place, &runners, &mut registry).await?;
         endpoints.extend(sandboxes.gateway.clone().map(|gateway| ("gateway".to_owned(), gateway)));
         let said = &settings.value.workflows;

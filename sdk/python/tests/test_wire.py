@@ -55,6 +55,26 @@ def test_events_of_a_stream() -> None:
     assert (result.index, result.error.kind) == (7, "timeout")
 
 
+ODD = "a\u2028b\u2029c\u0085d\x0be\x1cf"
+
+
+def test_only_newlines_end_lines() -> None:
+    said = json.dumps({"index": 0, "data": ODD}, ensure_ascii=False)
+    stream = f"event: stdout\r\ndata: {said}\r\n\r\nevent: ping\ndata: {{}}\n\n".encode()
+    pieces = [stream[at : at + 3] for at in range(0, len(stream), 3)]
+    assert [name for name, _ in _events.parse(_events.lines(pieces))] == ["stdout", "ping"]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/trajectory"):
+            entry = {"session_id": "s", "step": 0, "observation": {"stdout": ODD}}
+            return httpx.Response(200, content=(json.dumps(entry, ensure_ascii=False) + "\n").encode())
+        return httpx.Response(200, content=stream)
+
+    (event, _) = client(answer).execute_stream("s", [{"command": ["x"]}])
+    assert event.text == ODD
+    assert client(answer).get_trajectory("s").split("\n")[1:] == [""]
+
+
 @pytest.mark.parametrize(
     ("status", "body", "kind", "retriable"),
     [

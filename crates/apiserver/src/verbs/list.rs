@@ -46,9 +46,20 @@ impl Filter {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object passes.
-    pub(crate) fn admits(&self, kind: &ResourceType, object: &Value) -> bool {
-        self.labels.matches(crate::metadata::labels(object)) && kind.is_selected(object, &self.fields)
+    /// Whether an object passes. It is read whole only if a selector asks for more than it is marked with.
+    pub(crate) fn admits(&self, kind: &ResourceType, stored: &Stored) -> Result<bool> {
+        if self.is_open() {
+            return Ok(true);
+        }
+        let marks = stored.marks()?;
+        if !self.labels.matches(marks.labels.as_ref()) {
+            return Ok(false);
+        }
+        if self.fields.names().all(|field| matches!(field, "metadata.name" | "metadata.namespace")) {
+            let read = |field: &str| if field == "metadata.name" { &marks.name } else { &marks.namespace }.into();
+            return Ok(self.fields.matches(read));
+        }
+        Ok(kind.is_selected(&stored.value(kind)?, &self.fields))
     }
 }
 
@@ -97,7 +108,7 @@ pub(crate) async fn page(call: &Call<'_>, options: &ListOptions, filter: &Filter
         let last = found.entries.last().map(|entry| entry.key.clone());
         for entry in &found.entries {
             let stored = call.objects().open(kind, entry)?;
-            if filter.is_open() || filter.admits(kind, &stored.value(kind)?) {
+            if filter.admits(kind, &stored)? {
                 page.items.push(stored);
             }
         }

@@ -255,7 +255,7 @@ impl Feed {
 
     fn admits(&self, stored: Option<&Stored>) -> Result<bool> {
         match stored {
-            Some(stored) => Ok(self.filter.admits(&self.kind, &stored.value(&self.kind)?)),
+            Some(stored) => self.filter.admits(&self.kind, stored),
             None => Ok(false),
         }
     }

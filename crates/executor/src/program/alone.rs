@@ -78,7 +78,9 @@ fn prepare(options: &Options) -> Result<Server> {
     // Where it cannot be made, starting a command says so.
     let _ = std::fs::create_dir_all(&work);
     let env: BTreeMap<String, String> = std::env::vars().collect();
-    let launcher = Launcher { confinement: None, score: None, env, directory: work, open_files: None };
+    // Nothing is open here that processes could not open themselves.
+    let launcher =
+        Launcher { confinement: None, score: None, env, directory: work, open_files: None, hidden: Vec::new() };
     let oom = OOM.map(PathBuf::from).into_iter().filter(|path| path.exists()).collect();
     let table = Table::new(launcher, Groups::open(&Cgroups { oom, ..Cgroups::default() })?, reaper);
     let main = Some(options.command.clone()).filter(|command| !command.is_empty());

@@ -2,11 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use thane_executor::plan::Cgroups;
+use thane_executor::plan::{CgroupDirectory, Cgroups};
 
 use super::{Doing, Result};
 
@@ -14,9 +14,9 @@ const PROCESSES: &str = "cgroup.procs";
 /// Files a group's owner needs to run it.
 const DELEGATED: [&str; 3] = [PROCESSES, "cgroup.kill", "cgroup.subtree_control"];
 
-/// Makes the groups.
-pub(super) fn make(cgroups: &Cgroups, owner: u32) -> Result<()> {
-    for directory in &cgroups.directories {
+/// Makes groups.
+pub(super) fn make(directories: &[CgroupDirectory], owner: u32) -> Result<()> {
+    for directory in directories {
         let path = &directory.path;
         match fs::create_dir(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -99,6 +99,11 @@ impl Groups {
         Ok(Self { work, track, oom })
     }
 
+    /// Directories of the machine that stay open.
+    pub(super) fn hidden(&self) -> impl Iterator<Item = RawFd> {
+        self.track.iter().map(AsRawFd::as_raw_fd)
+    }
+
     /// How many processes the kernel has ended here for want of memory.
     pub(super) fn oom_kills(&mut self) -> u64 {
         self.oom.iter_mut().map(kills).sum()
@@ -116,13 +121,12 @@ impl Groups {
         rustix::fs::openat(track, format!("{name}/{PROCESSES}"), flags, Mode::empty()).ok()
     }
 
-    /// Ends everything a process started, wherever it went.
-    pub(super) fn kill(&self, process: u64) {
-        let Some(track) = &self.track else { return };
+    /// Ends everything a process started, wherever it went; whether it could.
+    pub(super) fn kill(&self, process: u64) -> bool {
+        let Some(track) = &self.track else { return false };
         let path = format!("{}/cgroup.kill", name(process));
-        if let Ok(file) = rustix::fs::openat(track, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
-            let _ = rustix::io::write(&file, b"1");
-        }
+        let file = rustix::fs::openat(track, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+        file.is_ok_and(|file| rustix::io::write(&file, b"1").is_ok())
     }
 
     /// Removes the group of a process; one that still has members stays until the container goes.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{Gid, Uid};
+use rustix::process::{Gid, Resource, Rlimit, Uid, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
     set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
@@ -35,10 +35,11 @@ pub(super) struct Confinement {
     dropped: Vec<CapabilitySet>,
     filters: Vec<BpfProgram>,
     work: Vec<OwnedFd>,
+    file_bytes_max: Option<u64>,
 }
 
 impl Confinement {
-    pub(super) fn new(user: &User, capabilities: u64, work: Vec<OwnedFd>) -> Result<Self> {
+    pub(super) fn new(user: &User, capabilities: u64, work: Vec<OwnedFd>, file_bytes_max: Option<u64>) -> Result<Self> {
         let keep = CapabilitySet::from_bits_retain(capabilities);
         Ok(Self {
             uid: Uid::from_raw(user.uid),
@@ -48,6 +49,7 @@ impl Confinement {
             dropped: all().filter(|one| !keep.contains(*one)).collect(),
             filters: seccomp::filters()?,
             work,
+            file_bytes_max,
         })
     }
 
@@ -59,6 +61,10 @@ impl Confinement {
         }
         for file in self.work.iter().chain(group) {
             rustix::io::write(file, b"0")?;
+        }
+        if self.file_bytes_max.is_some() {
+            let limit = Rlimit { current: self.file_bytes_max, maximum: self.file_bytes_max };
+            setrlimit(Resource::Fsize, limit)?;
         }
         for one in &self.dropped {
             match remove_capability_from_bounding_set(*one) {

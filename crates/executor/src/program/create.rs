@@ -12,12 +12,13 @@ use super::{Doing, Failure, Result, cgroup, plan, started, sys};
 pub(super) fn create() -> Result<Started> {
     let plan: ContainerPlan = plan()?;
     let words = serde_json::to_vec(&plan).doing(|| "pass on the plan".to_owned())?;
-    cgroup::make(&plan.cgroups, plan.ids.base)?;
+    cgroup::make(&plan.cgroups.directories, plan.ids.base)?;
     // What it is in now is what it will see as the root; only then it steps aside.
     cgroup::join(&plan.cgroups.join)?;
     sys::unshare(UnshareFlags::NEWCGROUP | UnshareFlags::NEWPID).doing(|| "leave the host's processes".to_owned())?;
     cgroup::join(&plan.cgroups.settle)?;
     cgroup::pass_on(&plan.cgroups.pass_on)?;
+    cgroup::make(&plan.cgroups.later, plan.ids.base)?;
     let mut init = Command::new("/proc/self/exe")
         .arg("init")
         .env_clear()

@@ -63,9 +63,10 @@ fn prepare() -> Result<Server> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let mut groups = groups;
     let work = std::mem::take(&mut groups.work);
-    let confinement = Some(Arc::new(Confinement::new(&plan.user, plan.capabilities, work)?));
+    let confinement = Some(Arc::new(Confinement::new(&plan.user, plan.capabilities, work, plan.file_bytes_max)?));
+    let hidden = groups.hidden().chain([directory.as_raw_fd()]).collect();
     let (env, work, open_files) = (plan.env.clone(), plan.working_directory.clone(), plan.open_files);
-    let launcher = Launcher { confinement, score, env, directory: work, open_files };
+    let launcher = Launcher { confinement, score, env, directory: work, open_files, hidden };
     let table = Table::new(launcher, groups, Reaper::start()?);
     let settings = Settings { main: plan.main, log: plan.log, passed_on: false, owner: Some(plan.user) };
     Server::new(settings, table, listener, directory)

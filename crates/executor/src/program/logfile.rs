@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 use thane_executor::frame::Stream;
@@ -13,7 +14,7 @@ use super::{Doing, Result, now_ns};
 
 /// The log of the container's own process.
 pub(super) struct LogFile {
-    directory: OwnedFd,
+    directory: Arc<OwnedFd>,
     file: File,
     bytes: u64,
     limits: LogLimits,
@@ -22,7 +23,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    pub(super) fn open(directory: OwnedFd, limits: LogLimits) -> Result<Self> {
+    pub(super) fn open(directory: Arc<OwnedFd>, limits: LogLimits) -> Result<Self> {
         let file = create(&directory).doing(|| "open the log".to_owned())?;
         let lines = [Lines::new(Stream::Stdout), Lines::new(Stream::Stderr)];
         Ok(Self { directory, file, bytes: 0, limits, lines, scratch: Vec::new() })
@@ -82,7 +83,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, folder.path(), flags, Mode::empty()).unwrap();
-        let mut file = LogFile::open(directory, LogLimits { bytes_max: 200, files_max: 3 }).unwrap();
+        let mut file = LogFile::open(Arc::new(directory), LogLimits { bytes_max: 200, files_max: 3 }).unwrap();
         for number in 0..40 {
             file.write(0, format!("line {number}\n").as_bytes());
         }

@@ -3,6 +3,7 @@
 //! The namespace belongs to the host's users, not to the pod's, so nobody inside can change any of it.
 
 mod devices;
+mod needs;
 mod place;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use rustix::mount::{
 };
 use thane_executor::plan::{ContainerPlan, Mount, ROOT, Root, Source};
 
+use self::needs::{DETACHED_LAYERS, SINGLE_LAYERS, needing};
 use super::sys::{self, NO_DEVICES, NO_EXEC, NO_SUID, READ_ONLY};
 use super::{Doing, Result};
 pub(super) use place::Place;
@@ -65,16 +67,17 @@ pub(super) fn overlay(root: &Root, users: BorrowedFd<'_>) -> Result<OwnedFd> {
     let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).doing(|| "open the overlay file system".to_owned())?;
     let mut opened = Vec::new();
     for lower in &root.lowers {
-        let shown = || format!("the layer {}", lower.path.display());
+        let layer = format!("the layer {}", lower.path.display());
+        let shown = || layer.clone();
         if lower.mapped {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
             let tree = open_tree(CWD, &lower.path, flags).doing(shown)?;
             sys::set_attributes(tree.as_fd(), 0, Some(users)).doing(shown)?;
-            fsconfig_set_fd(&fs, "lowerdir+", &tree).doing(shown)?;
+            fsconfig_set_fd(&fs, "lowerdir+", &tree).doing(|| needing(&layer, DETACHED_LAYERS))?;
             opened.push(tree);
         } else {
             let directory = open_directory(&lower.path).doing(shown)?;
-            fsconfig_set_string(&fs, "lowerdir+", by_number(&directory)).doing(shown)?;
+            fsconfig_set_string(&fs, "lowerdir+", by_number(&directory)).doing(|| needing(&layer, SINGLE_LAYERS))?;
             opened.push(directory);
         }
     }
@@ -87,7 +90,9 @@ pub(super) fn overlay(root: &Root, users: BorrowedFd<'_>) -> Result<OwnedFd> {
     }
     // A directory of a layer below can then be renamed as any other.
     fsconfig_set_string(&fs, "redirect_dir", "on").doing(|| "let directories be renamed".to_owned())?;
-    fsconfig_create(&fs).doing(|| "put the layers together".to_owned())?;
+    let mapped = root.lowers.iter().any(|lower| lower.mapped);
+    let least = if mapped { DETACHED_LAYERS } else { SINGLE_LAYERS };
+    fsconfig_create(&fs).doing(|| needing("put the layers together", least))?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes).doing(|| "mount the layers".to_owned())
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,7 +32,7 @@ pub(super) struct Server {
     settings: Settings,
     table: Table,
     listener: UnixListener,
-    directory: OwnedFd,
+    directory: Arc<OwnedFd>,
     connections: BTreeMap<u64, Connection>,
     next: u64,
     /// Asked to end: when patience ends.
@@ -76,7 +77,7 @@ impl Server {
         // What is written later is written by the mapped root: better known now than at the end.
         openat(&directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .doing(|| "read the run directory".to_owned())?;
-        let settling = Vec::new();
+        let (directory, settling) = (Arc::new(directory), Vec::new());
         Ok(Self { settings, table, listener, directory, connections, next: 0, stopping: None, killed: false, settling })
     }
 
@@ -106,9 +107,7 @@ impl Server {
         if self.settings.passed_on {
             return self.table.start_main(spawn, None);
         }
-        let directory = rustix::io::fcntl_dupfd_cloexec(&self.directory, 3);
-        let directory = directory.doing(|| "the run directory".to_owned());
-        let log = directory.and_then(|fd| LogFile::open(fd, self.settings.log));
+        let log = LogFile::open(Arc::clone(&self.directory), self.settings.log);
         let log = log.map_err(|failure| (Sort::Other, failure.to_string()))?;
         self.table.start_main(spawn, Some(log))
     }

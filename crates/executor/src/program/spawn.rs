@@ -1,7 +1,8 @@
 //! Starting processes inside.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use thane_executor::message::{Failure as Sort, Size, Spawn};
 
 use super::confine::Confinement;
-use super::sys;
+use super::{inside, mark, sys};
 
 /// The longest argument list, as the kernel has it for one string; everything together is bounded by the frame.
 const ARGUMENTS_MAX: usize = 100_000;
@@ -27,6 +28,8 @@ pub(super) struct Launcher {
     pub(super) directory: String,
     /// The soft limit of open files, where it is not ours.
     pub(super) open_files: Option<u64>,
+    /// What we have open of the machine, which no path a process is started by may go through.
+    pub(super) hidden: Vec<RawFd>,
 }
 
 /// A started process and our ends of its streams.
@@ -40,9 +43,15 @@ pub(super) struct Launched {
 pub(super) type Refused = (Sort, String);
 
 impl Launcher {
-    /// Starts a process; `group` is the file it joins its control group by.
+    /// Starts a process; `group` is the file it joins its control group by, `mark` what it is found by without one.
     /// With `passed_on` it writes where we do.
-    pub(super) fn launch(&self, spawn: &Spawn, group: Option<OwnedFd>, passed_on: bool) -> Result<Launched, Refused> {
+    pub(super) fn launch(
+        &self,
+        spawn: &Spawn,
+        group: Option<OwnedFd>,
+        mark: u64,
+        passed_on: bool,
+    ) -> Result<Launched, Refused> {
         let Some((program, arguments)) = spawn.command.split_first() else {
             return Err((Sort::Invalid, "there is no command".to_owned()));
         };
@@ -50,9 +59,11 @@ impl Launcher {
         let directory = spawn.directory.as_deref().unwrap_or(&self.directory);
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(&self.env).envs(&spawn.env);
-        if !directory.is_empty() {
-            command.current_dir(directory);
-        }
+        // Opened here: in the process that is to be, what we have open would be a way out.
+        let place = match directory {
+            "" => None,
+            path => Some(inside::directory(Path::new(path)).map_err(|error| refused(program, directory, &error))?),
+        };
         let (stdin, outputs) = match spawn.terminal {
             Some(size) => terminal(&mut command, size),
             None => pipes(&mut command, spawn.stdin, passed_on),
@@ -61,8 +72,12 @@ impl Launcher {
         let (confinement, terminal) = (self.confinement.clone(), spawn.terminal.is_some());
         let raised = self.score.as_ref().map(Score::raise);
         let open_files = self.open_files;
-        let started = sys::spawn(&mut command, move || {
+        let started = sys::spawn(&mut command, self.hidden.clone(), move || {
+            mark::set(mark);
             open_files.map_or(Ok(()), limit_open_files)?;
+            if let Some(place) = &place {
+                sys::enter_directory(place.as_fd())?;
+            }
             match &confinement {
                 Some(confinement) => confinement.enter(group.as_ref(), terminal),
                 None => unconfined(terminal),
@@ -149,7 +164,7 @@ fn refused(program: &str, directory: &str, error: &std::io::Error) -> Refused {
         std::io::ErrorKind::NotFound => Sort::NotFound,
         std::io::ErrorKind::PermissionDenied => Sort::Denied,
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory => Sort::Exhausted,
-        std::io::ErrorKind::ArgumentListTooLong => Sort::Invalid,
+        std::io::ErrorKind::ArgumentListTooLong | std::io::ErrorKind::InvalidInput => Sort::Invalid,
         _ => Sort::Other,
     };
     let place = if directory.is_empty() || directory == "/" { String::new() } else { format!(" in {directory:?}") };

@@ -99,7 +99,7 @@ fn wrapped(options: &Options, places: &Places, name: &str) -> Result<u8> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     sys::pass_on_signals().doing(|| "pass signals on".to_owned())?;
-    let mut child = sys::spawn(&mut command, || Ok(rustix::process::setpgid(None, None)?))
+    let mut child = sys::spawn(&mut command, Vec::new(), || Ok(rustix::process::setpgid(None, None)?))
         .doing(|| format!("failed to start command: fork/exec {}", found.display()))?;
     let pid = i32::try_from(child.id()).doing(|| "its process id".to_owned())?;
     sys::signals_go_to(pid);

@@ -81,7 +81,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// A namespace of a process, if that is still the one it was.
-fn namespace(of: &Started, name: &str) -> Result<OwnedFd> {
+pub(super) fn namespace(of: &Started, name: &str) -> Result<OwnedFd> {
     let opened = File::open(format!("/proc/{}/ns/{name}", of.pid)).doing(|| format!("the {name} namespace"))?;
     if started(of.pid)?.ticks != of.ticks {
         return Err(Failure("the process whose namespace it was is gone".to_owned()));

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "unshare, mount_setattr, signals and code between fork and exec have no safe form")]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -59,22 +59,42 @@ pub(super) fn set_attributes(mount: BorrowedFd<'_>, set: u64, map: Option<Borrow
 /// Starts a command whose process runs `setup` before it becomes the program.
 ///
 /// `setup` runs in a copy of this process in which other threads are gone: it must do system calls and nothing else, so
-/// no memory may be allocated and no lock taken.
+/// no memory may be allocated and no lock taken. What is `hidden` is closed there before anything else is done: until the
+/// program is there, paths could still go through it.
 pub(super) fn spawn(
     command: &mut Command,
+    hidden: Vec<RawFd>,
     setup: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Child> {
     // Whoever started us may have had signals ignored, as `nohup` does, and programs would inherit that: Ctrl-C would mean nothing.
-    let heeded = || {
+    let heeded = move || {
         for signal in 1..32 {
             // SAFETY: setting a signal to its default is allowed here; those that cannot be set are refused.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        for fd in &hidden {
+            // SAFETY: the copy of this process becomes the program or ends, without ever using what it was copied with.
+            unsafe { libc::close(*fd) };
         }
         Ok(())
     };
     // SAFETY: the first keeps to the rule above; the one caller passes `setrlimit`, `confine::Confinement::enter` or `setsid` and the like, which do, too.
     unsafe { command.pre_exec(heeded).pre_exec(setup) };
     command.spawn()
+}
+
+/// Makes a directory the one this process is in, if it is below the root. Allocates nothing.
+pub(super) fn enter_directory(directory: BorrowedFd<'_>) -> io::Result<()> {
+    const PATH_MAX: usize = 4096;
+    rustix::process::fchdir(directory)?;
+    let mut path = [0_u8; PATH_MAX];
+    // SAFETY: the kernel writes at most so many bytes there.
+    let length = unsafe { libc::syscall(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
+    if length < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // One that cannot be reached from the root has no path that begins there.
+    if path[0] == b'/' { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EACCES)) }
 }
 
 /// Where the signal to end is told.

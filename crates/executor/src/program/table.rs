@@ -8,6 +8,7 @@ use thane_executor::message::{Failure as Sort, MAIN, Spawn};
 
 use super::cgroup::Groups;
 use super::logfile::LogFile;
+use super::mark;
 use super::process::Process;
 use super::reap::{Reaped, Reaper};
 use super::spawn::{Launcher, Refused};
@@ -70,6 +71,8 @@ impl Table {
             self.kill(id);
             self.kill_left(id, pid);
         }
+        // Those that were forgotten may have left some, too.
+        mark::kill_all_but(MAIN);
     }
 
     /// Starts another process and says its number.
@@ -88,7 +91,8 @@ impl Table {
         let oom_before = self.groups.oom_kills();
         let launched = {
             let _held = self.reaper.starting();
-            self.launcher.launch(&spawn, self.groups.track(id), id == MAIN && log.is_none())
+            let group = self.groups.track(id);
+            self.launcher.launch(&spawn, group, mark::of(id), id == MAIN && log.is_none())
         };
         let launched = launched.inspect_err(|_| self.groups.untrack(id))?;
         self.reaper.wake();
@@ -108,11 +112,13 @@ impl Table {
         }
     }
 
-    /// Ends what a process left behind.
+    /// Ends what a process left behind, also what has left its group.
     fn kill_left(&self, id: u64, pid: i32) {
-        self.groups.kill(id);
         if let Some(group) = rustix::process::Pid::from_raw(pid) {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        if !self.groups.kill(id) {
+            mark::kill(id);
         }
     }
 

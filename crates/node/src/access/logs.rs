@@ -1,7 +1,6 @@
 //! A container's log as people read it.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,8 @@ use thane_executor::exit;
 use thane_executor::log::{self, Line};
 use thane_runtime::pods::LogOptions;
 use tokio::sync::mpsc;
+
+use crate::files::open_given;
 
 /// Files that may have been put aside.
 const ROTATED_MAX: u32 = 16;
@@ -130,7 +131,7 @@ impl Reader {
         let mut out = Vec::new();
         let most = tail.and_then(|tail| usize::try_from(tail).ok());
         for number in (0..ROTATED_MAX).rev() {
-            let Ok(file) = File::open(self.run.join(log::rotated(number))) else { continue };
+            let Ok(file) = open_given(&self.run.join(log::rotated(number))) else { continue };
             let mut offset = 0;
             let inode = file.metadata()?.ino();
             for line in Lines(BufReader::new(file)) {
@@ -160,7 +161,7 @@ impl Reader {
         // The file may have been put aside meanwhile: what was left of it comes first.
         let mut files = Vec::new();
         for number in 0..ROTATED_MAX {
-            let Ok(file) = File::open(self.run.join(log::rotated(number))) else { break };
+            let Ok(file) = open_given(&self.run.join(log::rotated(number))) else { break };
             let inode = file.metadata()?.ino();
             let known = self.place.as_ref().is_some_and(|place| place.inode == inode);
             files.push((inode, file));

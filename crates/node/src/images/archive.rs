@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
@@ -28,16 +28,21 @@ pub(super) fn import(images: &Images, source: &Path, name: Option<&str>) -> Resu
     let mut file = open(source)?;
     let start = start_of(&mut file).map_err(|error| broken(&error))?;
     if is_packed(&start) {
-        let path = images.new_layer()?.join("archive.tar");
+        let scratch = images.new_layer()?;
+        let path = scratch.path().join("archive.tar");
         let mut plain = at(&path, File::create(&path))?;
         at(source, io::copy(&mut unpacking(&start, BufReader::new(file)), &mut plain))?;
         file = open(&path)?;
-        unpacked = path.parent().map(Path::to_owned);
+        // It goes when this ends, however it ends.
+        unpacked = Some(scratch);
     }
-    let imported = Archive::read(file).and_then(|mut archive| archive.import(images, name));
-    if let Some(path) = unpacked {
-        at(&path, crate::files::remove_tree(&path))?;
+    let mut archive = Archive::read(file)?;
+    let imported = archive.import(images, name);
+    if imported.is_err() {
+        // Layers of an image that was refused later.
+        images.sweep_layers(|path| archive.made.iter().any(|made| made == path))?;
     }
+    drop(unpacked);
     imported
 }
 
@@ -71,6 +76,8 @@ fn unpacking<'a>(start: &[u8], reader: impl BufRead + 'a) -> Box<dyn Read + 'a> 
 struct Archive {
     file: File,
     members: BTreeMap<String, (u64, u64)>,
+    /// Layers that were not there before.
+    made: Vec<PathBuf>,
 }
 
 /// One image of an archive, before its layers are unpacked.
@@ -93,7 +100,7 @@ impl Archive {
                 return Err(Error::Archive(format!("the archive has more than {MEMBERS_MAX} files")));
             }
         }
-        Ok(Self { file: archive.into_inner(), members })
+        Ok(Self { file: archive.into_inner(), members, made: Vec::new() })
     }
 
     fn member(&mut self, path: &str) -> Result<Take<&mut File>, Error> {
@@ -208,11 +215,9 @@ impl Archive {
         self.member(path)?.take(4).read_to_end(&mut start).map_err(|error| broken(&error))?;
         let new = images.new_layer()?;
         let member = BufReader::new(self.member(path)?);
-        if let Err(error) = unpack::layer(unpacking(&start, member), &new) {
-            at(&new, crate::files::remove_tree(&new))?;
-            return Err(error);
-        }
-        at(&kept, std::fs::rename(&new, &kept))?;
+        unpack::layer(unpacking(&start, member), new.path())?;
+        new.keep(&kept)?;
+        self.made.push(kept);
         Ok((name, size))
     }
 }

@@ -154,14 +154,42 @@ fn hostile_layers_are_refused_and_leave_nothing() {
     for (case, entries) in cases {
         let images = Images::open(folder.path().join(case)).unwrap();
         let file = folder.path().join(format!("{case}.tar"));
-        std::fs::write(&file, docker(&[archive(&entries)])).unwrap();
+        std::fs::write(&file, docker(&[archive(&[("fine", EntryType::Regular, "x")]), archive(&entries)])).unwrap();
         assert!(matches!(images.import(&file, None), Err(Error::Archive(_))), "{case}");
         assert!(images.list().unwrap().is_empty(), "{case}");
-        let left = std::fs::read_dir(folder.path().join(case).join("new")).unwrap().count();
-        assert_eq!(left, 0, "{case}");
+        for name in ["new", "layers"] {
+            let left = std::fs::read_dir(folder.path().join(case).join(name)).unwrap().count();
+            assert_eq!(left, 0, "{case}: {name}");
+        }
     }
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     assert!(!folder.path().join("escaped").exists());
+}
+
+#[test]
+fn a_directory_imported_again_leaves_what_runs_from_it() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (images, source) = (Images::open(folder.path().join("images")).unwrap(), folder.path().join("rootfs"));
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("file"), "old").unwrap();
+    let old = images.layers(&images.import(&source, Some("base")).unwrap()[0]).remove(0);
+    std::fs::write(source.join("file"), "new").unwrap();
+    let new = images.layers(&images.import(&source, Some("base")).unwrap()[0]).remove(0);
+    assert_eq!(std::fs::read(old.join("file")).unwrap(), b"old", "it is still whole");
+    assert_eq!(std::fs::read(new.join("file")).unwrap(), b"new");
+    assert_eq!(images.list().unwrap().len(), 1, "the name is the new one's alone");
+    std::fs::create_dir(folder.path().join("images/new/killed")).unwrap();
+    images.sweep().unwrap();
+    assert!(!old.exists() && new.exists() && !folder.path().join("images/new/killed").exists());
+    // What cannot be imported leaves nothing.
+    let _socket = std::os::unix::net::UnixListener::bind(source.join("socket")).unwrap();
+    assert!(images.import(&source, Some("base")).is_err());
+    for (name, count) in [("new", 0), ("layers", 1)] {
+        assert_eq!(std::fs::read_dir(folder.path().join("images").join(name)).unwrap().count(), count, "{name}");
+    }
 }
 
 #[test]
@@ -184,6 +212,7 @@ fn what_is_no_archive_is_an_error() {
     for content in [&b""[..], b"text", &[0x1f, 0x8b, 0, 0], &[0x28, 0xb5, 0x2f, 0xfd, 9], &[0; 4096]] {
         std::fs::write(&file, content).unwrap();
         assert!(images.import(&file, Some("x")).is_err());
+        assert_eq!(std::fs::read_dir(folder.path().join("images/new")).unwrap().count(), 0);
     }
     assert!(images.import(&folder.path().join("absent"), None).is_err());
     assert!(images.import(folder.path(), None).is_err(), "a directory needs a name");

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thane_executor::plan::Lower;
 
+use super::made::Made;
 use crate::ids::BASE;
 
 /// The file that says it, in the directory of a start.
@@ -25,6 +26,9 @@ pub(crate) struct Files {
     pub(crate) turn: u64,
     /// How the directory that takes what is written began.
     pub(crate) top: Top,
+    /// What was in that directory then, where that is known.
+    #[serde(default)]
+    pub(crate) made: Option<Made>,
     /// What is being done.
     pub(crate) intent: Option<Intent>,
 }
@@ -75,9 +79,18 @@ impl Top {
 }
 
 impl Files {
-    /// A container that was just made.
-    pub(crate) fn new(lowers: Vec<Lower>, image: String) -> Self {
-        Self { lowers, image, base: None, turn: 0, top: Top::default(), intent: None }
+    /// A container that was just made, and takes what is written there.
+    pub(crate) fn new(lowers: Vec<Lower>, image: String, upper: &Path) -> Self {
+        let made = Made::of(upper).ok();
+        Self { lowers, image, base: None, turn: 0, top: Top::default(), made, intent: None }
+    }
+
+    /// Whether nothing was written since then.
+    pub(super) fn is_as_made(&self, upper: &Path) -> io::Result<bool> {
+        match &self.made {
+            Some(made) => made.is_still(upper),
+            None => Ok(std::fs::read_dir(upper)?.next().is_none()),
+        }
     }
 
     pub(crate) fn read(attempt: &Path) -> Option<Self> {

@@ -1,7 +1,7 @@
 //! The files of one container: kept as they are, or brought back to what they were.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::Layers;
 use super::files::{Files, Intent, Top, names};
+use super::made::Made;
 use super::states::State;
 use crate::record::{Attempt, ContainerRecord};
 use crate::shared::Shared;
@@ -74,7 +75,7 @@ impl ContainerLayers {
         let upper = self.path(&names(files.turn).0);
         let base = files.base.clone().unwrap_or_default();
         let top = Top::of(&upper).map_err(|error| failed(&error))?;
-        if top == files.top && is_empty(&upper).map_err(|error| failed(&error))? {
+        if top == files.top && files.is_as_made(&upper).map_err(|error| failed(&error))? {
             return Ok(base);
         }
         let below = self.chain(files.base.as_deref())?;
@@ -137,7 +138,8 @@ impl ContainerLayers {
             self.undo(&mut files, &intent, &old.0);
             return Err(AccessError::Failed(format!("enter another root: {why}")));
         }
-        let files = Files { base: intent.base.clone(), turn, top: intent.top, intent: None, ..files };
+        let made = Made::of(&self.path(&new.0)).ok();
+        let files = Files { base: intent.base.clone(), turn, top: intent.top, made, intent: None, ..files };
         files.write(self.attempt.path()).map_err(|error| failed(&error))?;
         self.shared.layers.states.lock().stand(&self.at.uid, &self.at.container, &files);
         let left = [self.path(&old.0), self.path(&old.1)];
@@ -237,10 +239,6 @@ impl rooms::Layers for ContainerLayers {
     fn restore(&self, state: String) -> BoxFuture<'_, Result<(), AccessError>> {
         Box::pin(self.bring_back(state))
     }
-}
-
-fn is_empty(directory: &Path) -> io::Result<bool> {
-    Ok(std::fs::read_dir(directory)?.next().is_none())
 }
 
 fn failed(error: &io::Error) -> AccessError {

@@ -90,11 +90,6 @@ impl Runner {
         // What an earlier try left is of no use.
         let made = files::remove_tree(directory.path()).and_then(|()| make(&directory));
         made.map_err(|error| ("CreateContainerError", failed(&error)))?;
-        if plan.main.is_none() && !plan.root.read_only {
-            // Nothing runs in it between steps, so that what they wrote can be kept.
-            let files = Files::new(base.lowers.clone(), base.id.clone());
-            files.write(directory.path()).map_err(|error| ("CreateContainerError", failed(&error)))?;
-        }
         let id = format!("thane://{}-{}-{attempt}", PodExt::uid(&*self.pod), container.name);
         let started = match self.shared.program.create(&plan).await {
             Ok(started) => started,
@@ -103,8 +98,12 @@ impl Runner {
                 return Err(("CreateContainerError", why));
             }
         };
+        // Where nothing runs between steps, what they wrote can be kept.
+        let keeps = plan.main.is_none() && !plan.root.read_only;
+        let files = keeps.then(|| Files::new(base.lowers, base.id.clone(), &plan.root.upper));
+        let written = files.map_or(Ok(()), |files| files.write(directory.path()));
         let record = ContainerRecord { started, since: self.shared.clock.now(), image_id: base.id, id };
-        if let Err(error) = directory.write(&record) {
+        if let Err(error) = written.and_then(|()| directory.write(&record)) {
             // Nobody could find it again.
             if let Some(living) = Living::find(&record.started) {
                 living.kill();
@@ -187,6 +186,7 @@ impl Runner {
             oom_score: resources::oom_score(&self.pod, container, self.shared.memory),
             log: LogLimits::default(),
             open_files: open_files::inherited(),
+            file_bytes_max: Some(resources::disk(&self.pod).unwrap_or(self.shared.config.disk_bytes_max)),
         })
     }
 

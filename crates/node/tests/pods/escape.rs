@@ -127,6 +127,27 @@ fn egress_opens_one_way_and_no_other() {
     });
 }
 
+/// By what a container's first process has open of the machine.
+#[test]
+fn no_working_directory_leads_out() {
+    on_bed(|bed| async {
+        let container = |number: u32| {
+            json!({"name": format!("c{number}"), "image": "host", "command": ["sh", "-c", "ls; echo ESCAPED"],
+                "workingDir": format!("/proc/self/fd/{number}{}", "/..".repeat(number as usize % 2 * 12))})
+        };
+        let numbers = 3..24;
+        let containers: Vec<_> = numbers.clone().map(container).collect();
+        bed.create("p", json!({"restartPolicy": "Never", "containers": containers}), json!({})).await;
+        let pod = bed.phase("p", "Failed").await;
+        for name in numbers.map(|number| format!("c{number}")) {
+            let ended = state(&pod, &name).terminated.unwrap_or_else(|| panic!("{name}: {:?}", pod.status));
+            assert_eq!(ended.reason.as_deref(), Some("StartError"), "{name}: {ended:?}");
+            assert_eq!(bed.log(&pod, &name, 0), "");
+        }
+        bed
+    });
+}
+
 #[test]
 fn a_fork_bomb_ends_at_its_bound() {
     on_bed(|bed| async {
@@ -150,6 +171,39 @@ fn a_full_disk_is_the_pods_own() {
             .await;
             let pod = bed.phase("p", "Failed").await;
             assert_eq!(pod.status.as_ref().unwrap().reason.as_deref(), Some("Evicted"), "{:?}", pod.status);
+            bed
+        },
+    );
+}
+
+#[test]
+fn files_without_a_name_count_as_the_pods_own() {
+    with_bed(
+        |config| config.disk_bytes_max = 64 << 20,
+        |bed| async {
+            let script = "for n in 3 4; do eval \"exec $n>/workspace/f\"; rm /workspace/f; head -c 40M /dev/zero >&$n; done; sleep 600";
+            bed.script("p", script, json!({})).await;
+            let pod = bed.phase("p", "Failed").await;
+            assert_eq!(pod.status.as_ref().unwrap().reason.as_deref(), Some("Evicted"), "{:?}", pod.status);
+            bed
+        },
+    );
+}
+
+#[test]
+fn when_the_disk_is_nearly_full_the_largest_pod_goes() {
+    with_bed(
+        |config| config.disk_free_min = Some(u64::MAX),
+        |bed| async {
+            bed.script("small", "sleep 600", json!({})).await;
+            bed.phase("small", "Running").await;
+            bed.script("large", "head -c 64M /dev/zero > /workspace/x; sleep 600", json!({})).await;
+            let pod = bed.phase("large", "Failed").await;
+            let status = pod.status.unwrap();
+            assert_eq!(status.reason.as_deref(), Some("Evicted"));
+            assert!(status.message.unwrap_or_default().contains("low on resource"));
+            bed.phase("small", "Running").await;
+            bed.delete("small").await;
             bed
         },
     );

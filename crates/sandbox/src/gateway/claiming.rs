@@ -22,7 +22,7 @@ use crate::names;
 /// undoing it.
 const LATE: Duration = Duration::from_secs(30);
 /// How long what was begun may take to be undone when the gateway ends.
-const UNDO: Duration = Duration::from_secs(2);
+pub(super) const UNDO: Duration = Duration::from_secs(2);
 
 /// So often it is tried to write down that a session is known, with a longer pause after each.
 const TOLD_ATTEMPTS_MAX: u32 = 6;
@@ -81,6 +81,8 @@ impl Shared {
         let pairs = [(OWNER, &wanted.owner), (names::EXPERIMENT, &wanted.experiment)];
         let labels = pairs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
         sandbox.metadata.labels = Some(labels.collect());
+        // the operator would add it, which is one more write
+        sandbox.metadata.finalizers = Some(vec![names::FINALIZER.to_owned()]);
         let wait = match wanted.on_empty {
             OnEmpty::Wait(wait) | OnEmpty::Cold(wait) => wait,
             OnEmpty::Fail => Duration::ZERO,
@@ -149,8 +151,13 @@ impl Shared {
 
     /// Deletes a session's Sandbox, without waiting.
     pub(super) fn discard(&self, session: &Session) {
+        self.tasks.spawn("discard", self.undo(session));
+    }
+
+    /// Deletes a session's Sandbox, for who waits for that.
+    pub(super) fn undo(&self, session: &Session) -> impl Future<Output = ()> + Send + use<> {
         self.sessions.forget(&session.id, &session.namespace);
-        self.tasks.spawn("discard", self.delete(&session.namespace, &session.id));
+        self.delete(&session.namespace, &session.id)
     }
 
     fn delete(&self, namespace: &str, id: &str) -> impl Future<Output = ()> + Send + use<> {

@@ -170,7 +170,7 @@ impl From<tonic::Status> for Failure {
             Code::NotFound => Self::absent(message),
             // Files of the sandbox that its own user may not touch.
             Code::PermissionDenied => Self::new(StatusCode::FORBIDDEN, Kind::User, message),
-            Code::FailedPrecondition | Code::AlreadyExists => Self::conflict(message),
+            Code::FailedPrecondition | Code::AlreadyExists | Code::Aborted => Self::conflict(message),
             Code::ResourceExhausted => Self::crowded(message, 1),
             Code::Unimplemented => Self::new(StatusCode::NOT_IMPLEMENTED, Kind::Infra, message),
             _ => Self::unavailable("the sandbox does not answer").with_detail(message),

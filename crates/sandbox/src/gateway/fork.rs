@@ -8,15 +8,17 @@ use axum::extract::State;
 use futures::future::join_all;
 use http::StatusCode;
 use kube::{Api, ResourceExt};
+use parking_lot::Mutex;
 use thane_api::wire::sandbox::{self as wire, BindRequest};
+use tokio::sync::oneshot;
 use tonic::Code;
 
 use super::Shared;
 use super::bodies::{ForkRequest, ForkResponse};
-use super::claiming::Wanted;
+use super::claiming::{UNDO, Wanted};
 use super::create::Created;
 use super::failure::{Failure, Result};
-use super::keys::Caller;
+use super::keys::{Beginning, Caller};
 use super::read::{Asked, At, Json};
 use super::restore::{Way, index};
 use super::routes::InNamespace;
@@ -40,27 +42,18 @@ pub(super) async fn fork(
         return Err(Failure::bad(format!("count: it is not between 1 and {max}")));
     }
     let source = shared.source(&session, step).await?;
-    let _beginning = shared.beginning(&caller, usize::try_from(count).unwrap_or(usize::MAX))?;
-    let forks = join_all((0..count).map(|_| shared.fork(&source, &caller))).await;
-    let is_whole = forks.iter().all(Result::is_ok);
-    let mut sessions = Vec::with_capacity(forks.len());
-    let mut failed = None;
-    for fork in forks {
-        match fork {
-            Ok(session) if is_whole => {
-                shared.known(&session);
-                sessions.push(session.info());
-            }
-            // All or none: a part would have to be looked for.
-            Ok(session) => shared.discard(&session),
-            Err(failure) => failed = failed.or(Some(failure)),
-        }
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let beginning = shared.beginning(&caller, count)?;
+    let forks = shared.forks(source, caller, count, beginning).await?;
+    for session in &forks {
+        shared.known(session);
     }
-    match failed {
-        Some(failure) => Err(failure),
-        None => Ok((StatusCode::CREATED, axum::Json(ForkResponse { sessions }))),
-    }
+    let sessions = forks.iter().map(|session| session.info()).collect();
+    Ok((StatusCode::CREATED, axum::Json(ForkResponse { sessions })))
 }
+
+/// Forks that are there and may have to go again.
+type Begun = Mutex<Vec<Arc<Session>>>;
 
 /// What forks begin with.
 struct Source {
@@ -84,7 +77,37 @@ impl Shared {
         Ok(Source { session: Arc::clone(session), spec, step, way, pod_uid, bind })
     }
 
-    async fn fork(self: &Arc<Self>, source: &Source, caller: &Caller) -> Result<Arc<Session>> {
+    /// Makes so many, all or none. What was begun is undone when whoever asked goes, or the gateway ends.
+    async fn forks(
+        self: &Arc<Self>,
+        source: Source,
+        caller: Caller,
+        count: usize,
+        beginning: Beginning,
+    ) -> Result<Vec<Arc<Session>>> {
+        let (mut tell, told) = oneshot::channel();
+        let shared = Arc::clone(self);
+        self.tasks.spawn("fork", async move {
+            let _beginning = beginning;
+            let begun = Begun::default();
+            let made = tokio::select! {
+                forks = join_all((0..count).map(|_| shared.fork(&source, &caller, &begun))) => {
+                    forks.into_iter().collect::<Result<Vec<_>>>()
+                }
+                () = tell.closed() => Err(Failure::unavailable("nobody waits for it")),
+                () = shared.tasks.cancelled() => Err(Failure::unavailable("the gateway ends")),
+            };
+            // A part would have to be looked for.
+            let is_taken = made.is_ok();
+            if tell.send(made).is_err() || !is_taken {
+                let undone = begun.lock().drain(..).map(|session| shared.undo(&session)).collect::<Vec<_>>();
+                let _ = tokio::time::timeout(UNDO, join_all(undone)).await;
+            }
+        });
+        told.await.map_err(|_| Failure::unavailable("the gateway ends"))?
+    }
+
+    async fn fork(self: &Arc<Self>, source: &Source, caller: &Caller, begun: &Begun) -> Result<Arc<Session>> {
         let owner = caller.owner().map(str::to_owned).or_else(|| source.session.owner.clone());
         let session = self
             .obtain(Wanted {
@@ -96,8 +119,9 @@ impl Shared {
                 bind: source.bind.clone(),
             })
             .await?;
-        let brought = self.bring(source, &session).await;
-        brought.map(|()| Arc::clone(&session)).inspect_err(|_| self.discard(&session))
+        begun.lock().push(Arc::clone(&session));
+        self.bring(source, &session).await?;
+        Ok(session)
     }
 
     /// Brings a fresh session to where its source was.

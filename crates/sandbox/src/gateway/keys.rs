@@ -161,6 +161,11 @@ impl Caller {
         self.is_admin() || self.owner() == owner
     }
 
+    /// Whether they may know of what is in that namespace and has that owner.
+    pub(super) fn may(&self, namespace: &str, owner: Option<&str>) -> bool {
+        self.sees(owner) && self.in_namespace(namespace).is_ok()
+    }
+
     /// Sessions they may have at once.
     pub(super) fn sessions_max(&self) -> Option<usize> {
         self.holder.as_ref().and_then(|holder| holder.key.sessions_max)
@@ -346,6 +351,7 @@ mod tests {
         assert!(ann.sees(Some("ann")) && !ann.sees(Some("bob")) && !ann.sees(None) && ann.as_admin().is_err());
         assert!(root.sees(Some("ann")) && root.sees(None) && root.as_admin().is_ok());
         assert!(ann.in_namespace("two").is_ok() && root.in_namespace("two").is_err());
+        assert!(ann.may("two", Some("ann")) && !ann.may("two", None) && !root.may("two", Some("ann")));
         let pending = Arc::new(Pending::default());
         let first = pending.begin(&ann, 1, 0).unwrap();
         assert!(pending.begin(&ann, 1, 1).is_err());

@@ -43,8 +43,11 @@ pub(super) async fn list(
 ) -> Result<Response> {
     let after = page.cursor.as_deref().filter(|cursor| !cursor.is_empty()).map(read).transpose()?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    if let Some(namespace) = &page.namespace {
+        caller.in_namespace(namespace)?;
+    }
     let wanted = |session: &Session| {
-        caller.sees(session.owner.as_deref())
+        caller.may(&session.namespace, session.owner.as_deref())
             && !session.is_ending
             && page.namespace.as_ref().is_none_or(|namespace| *namespace == session.namespace)
             && page.pool.as_ref().is_none_or(|pool| *pool == session.pool)

@@ -19,7 +19,7 @@ use super::keys::{Caller, is_label_value};
 use super::pools::pool;
 use super::read::{Asked, At, Json};
 use super::routes::InNamespace;
-use super::sessions::Session;
+use super::sessions::{OWNER, Session};
 use super::text::hex;
 use crate::claims::{OnEmpty, PoolAt};
 use crate::kinds::{SandboxSpec, WarmPool};
@@ -54,7 +54,9 @@ pub(super) async fn create(
         workspace_dir: body.workspace_dir,
         image_locality: None,
     };
-    let made = managed_pool(wanted, &body.experiment_id)?;
+    let mut made = managed_pool(wanted, &body.experiment_id)?;
+    // Who made it first may delete it, and administrators.
+    made.labels_mut().extend(caller.owner().map(|owner| (OWNER.to_owned(), owner.to_owned())));
     let pool_ref = made.name_any();
     let spec = SandboxSpec {
         pool_ref: pool_ref.clone(),
@@ -109,9 +111,13 @@ impl Shared {
             session.experiment.as_deref() == Some(id)
                 && !session.is_ending
                 && namespace.is_none_or(|namespace| namespace == session.namespace)
-                && caller.sees(session.owner.as_deref())
+                && caller.may(&session.namespace, session.owner.as_deref())
         })
     }
+}
+
+fn permitted(caller: &Caller, namespace: Option<&str>) -> Result<()> {
+    namespace.map_or(Ok(()), |namespace| caller.in_namespace(namespace))
 }
 
 fn experiment(id: &str) -> Result<()> {
@@ -135,6 +141,7 @@ pub(super) async fn list(
     Asked(InNamespace { namespace }): Asked<InNamespace>,
 ) -> Result<axum::Json<Vec<SessionInfo>>> {
     experiment(&id)?;
+    permitted(&caller, namespace.as_deref())?;
     let sessions = shared.of_experiment(&id, namespace.as_deref(), &caller);
     Ok(axum::Json(sessions.iter().map(|session| session.info()).collect()))
 }
@@ -147,25 +154,31 @@ pub(super) async fn delete(
     Asked(InNamespace { namespace }): Asked<InNamespace>,
 ) -> Result<axum::Json<ExperimentDeleted>> {
     experiment(&id)?;
+    permitted(&caller, namespace.as_deref())?;
     let sessions = shared.of_experiment(&id, namespace.as_deref(), &caller);
     let removed = join_all(sessions.iter().map(|session| shared.remove(session))).await;
     let deleted = removed.iter().filter(|removed| removed.is_ok()).count();
     let mut error = removed.into_iter().find_map(Result::err).map(|failure| failure.message);
     let is_rest = shared.sessions.count(|session| session.experiment.as_deref() == Some(id.as_str())) > 0;
-    if !is_rest && let Err(failure) = shared.remove_pools(&id, namespace.as_deref()).await {
+    if !is_rest && let Err(failure) = shared.remove_pools(&id, namespace.as_deref(), &caller).await {
         error = error.or(Some(failure.message));
     }
     Ok(axum::Json(ExperimentDeleted { deleted, error }))
 }
 
 impl Shared {
-    async fn remove_pools(&self, experiment: &str, namespace: Option<&str>) -> Result<()> {
+    /// Deletes the pools of an experiment that are the caller's.
+    async fn remove_pools(&self, experiment: &str, namespace: Option<&str>, caller: &Caller) -> Result<()> {
         let api: Api<WarmPool> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
         for pool in api.list(&ListParams::default().labels(&format!("{EXPERIMENT}={experiment}"))).await? {
-            let api: Api<WarmPool> = Api::namespaced(self.client.clone(), &pool.namespace().unwrap_or_default());
+            let namespace = pool.namespace().unwrap_or_default();
+            if !caller.may(&namespace, pool.labels().get(OWNER).map(String::as_str)) {
+                continue;
+            }
+            let api: Api<WarmPool> = Api::namespaced(self.client.clone(), &namespace);
             match api.delete(&pool.name_any(), &DeleteParams::default()).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 404 => {}

@@ -84,7 +84,9 @@ pub(super) async fn get(
         Some(id) => vec![shared.session(id, place.namespace.as_deref(), &caller).await?],
         None => {
             let may = |session: &Session| {
-                caller.sees(session.owner.as_deref()) && !session.is_ending && session.address().is_ok()
+                caller.may(&session.namespace, session.owner.as_deref())
+                    && !session.is_ending
+                    && session.address().is_ok()
             };
             let mut sessions = shared.sessions.page(None, usize::MAX, may);
             // The newest are the likeliest; names begin with the time.

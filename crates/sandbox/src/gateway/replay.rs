@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures::stream;
 use kube::{Api, ResourceExt};
 use thane_api::wire::sandbox::{StepRecord, StepRequest};
+use tokio::sync::oneshot;
 
 use super::Shared;
-use super::claiming::with_pod;
+use super::claiming::{UNDO, with_pod};
 use super::failure::{Failure, Result};
 use super::restore::BEFORE_ALL;
 use super::sessions::Session;
@@ -21,6 +22,8 @@ use crate::kinds::Sandbox;
 const STEPS_MAX: usize = 10_000;
 /// How long to wait for the other sandbox; if the pool has none, one is made.
 const WAIT: Duration = Duration::from_mins(2);
+
+type Tell = oneshot::Sender<Result<usize>>;
 
 impl Shared {
     /// Runs the steps that led to one again in another session, which then has them as its past. `is_fork`: only those;
@@ -114,29 +117,52 @@ fn path<T>(asked: &BTreeMap<i64, (i64, T)>, step: i64) -> Result<Vec<i64>> {
 }
 
 impl Shared {
-    /// Brings a session back to a step in another pod, and then lets go of the one it had.
-    pub(super) async fn restore_by_replay(&self, session: &Arc<Session>, step: i64) -> Result<usize> {
+    /// Brings a session back to a step in another pod. What was begun is undone when whoever asked goes, or the gateway
+    /// ends.
+    pub(super) async fn restore_by_replay(self: &Arc<Self>, session: &Arc<Session>, step: i64) -> Result<usize> {
+        let (mut tell, told) = oneshot::channel();
+        let (shared, session) = (Arc::clone(self), Arc::clone(session));
+        self.tasks.spawn("restore", async move {
+            let moved = Box::pin(shared.move_back(&session, step, &mut tell)).await;
+            // Once it has moved it stays so, whoever hears of it.
+            let _ = tell.send(moved);
+        });
+        told.await.map_err(|_| Failure::unavailable("the gateway ends"))?
+    }
+
+    /// Moves a session to another pod that is as it was, and then lets go of the one it had.
+    async fn move_back(&self, session: &Arc<Session>, step: i64, tell: &mut Tell) -> Result<usize> {
         let api: Api<Sandbox> = Api::namespaced(self.client.clone(), &session.namespace);
         let sandbox = api.get(&session.id).await?;
         let old = session.address()?;
         let pool = PoolAt { namespace: session.namespace.clone(), name: session.pool.clone() };
-        let spare = self.claims.spare(&pool, &sandbox, OnEmpty::Cold(WAIT)).await?;
+        let spare = tokio::select! {
+            spare = self.claims.spare(&pool, &sandbox, OnEmpty::Cold(WAIT)) => spare?,
+            () = self.tasks.cancelled() => return Err(Failure::unavailable("the gateway ends")),
+        };
         let fresh = with_pod(Session::clone(session), spare.clone());
-        let moved = async {
+        let prepared = async {
             let sidecar = self.sidecar(&fresh).await?;
             self.bind(&fresh, &sidecar, self.remembered(session).await?).await?;
-            let replayed = self.replay(session, step, &fresh, false).await?;
-            self.claims.repoint(&sandbox, &spare).await?;
-            Ok(replayed)
+            self.replay(session, step, &fresh, false).await
         };
-        match moved.await {
+        let prepared = tokio::select! {
+            prepared = prepared => prepared,
+            () = tell.closed() => Err(Failure::unavailable("nobody waits for it")),
+            () = self.tasks.cancelled() => Err(Failure::unavailable("the gateway ends")),
+        };
+        let moved = match prepared {
+            Ok(replayed) => self.claims.repoint(&sandbox, &spare).await.map(|()| replayed).map_err(Failure::from),
+            Err(failure) => Err(failure),
+        };
+        match moved {
             Ok(replayed) => {
                 self.again(session).await?;
                 self.let_go(old).await;
                 Ok(replayed)
             }
             Err(failure) => {
-                self.release(&session.namespace, &spare).await;
+                let _ = tokio::time::timeout(UNDO, self.release(&session.namespace, &spare)).await;
                 Err(failure)
             }
         }

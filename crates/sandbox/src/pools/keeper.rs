@@ -34,6 +34,8 @@ use crate::watched::{Watched, follow};
 const JOBS_MAX: usize = 20;
 /// What one pool may begin before others have their turn.
 const TURN_MAX: usize = 5;
+/// The pause after a status was written, so that one write tells of many pods.
+const TOLD_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after an answer that was no answer.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -325,6 +327,8 @@ impl Keeper {
             {
                 tracing::debug!(%error, "an event was not written");
             }
+            // what changes meanwhile is told in one
+            tokio::time::sleep(TOLD_PAUSE).await;
             Done { pool: uid, what: What::Told(told.map(|_| ())) }
         })
     }

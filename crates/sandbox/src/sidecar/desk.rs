@@ -12,7 +12,7 @@ use thane_executor::message::{ProcessInfo, Reply, Request};
 use thane_runtime::pods::ContainerAt;
 use thane_runtime::rooms::{Room, Rooms};
 use thane_runtime::{SharedClock, Tasks};
-use tokio::sync::{Mutex as Turn, Semaphore, watch};
+use tokio::sync::{Mutex as Turn, RwLock, Semaphore, watch};
 use tonic::Status;
 
 use super::executor;
@@ -30,6 +30,9 @@ pub(super) struct Desk {
     pub(super) log: Arc<StepLog>,
     /// Who has it, runs a step or changes the files.
     pub(super) turn: Arc<Turn<()>>,
+    /// Held by who keeps the files or brings them back, and together by all who change a file or start a process without
+    /// the turn, each for as long as that one thing takes. How often they were brought back.
+    pub(super) files: RwLock<u64>,
     pub(super) waiting: Arc<Semaphore>,
     /// Steps that wait or run, by their operation.
     pub(super) operations: Mutex<HashMap<String, Arc<Underway>>>,
@@ -85,6 +88,7 @@ impl Desk {
             room: Mutex::new(room.clone()),
             log: Arc::new(log),
             turn: Arc::default(),
+            files: RwLock::default(),
             waiting: Arc::new(Semaphore::new(WAITING_MAX)),
             operations: Mutex::default(),
             activity: Activity::default(),

@@ -6,7 +6,7 @@ use thane_api::wire::sidecar::{DirEntry, FileChunk, StatResponse, WriteFileChunk
 use thane_executor::client::Executor;
 use thane_executor::frame::DATA_MAX;
 use thane_executor::message::{FileInfo, Reply, Request};
-use tokio::sync::mpsc;
+use tokio::sync::{RwLockReadGuard, mpsc};
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
@@ -30,7 +30,10 @@ pub(super) fn check(path: &str) -> Result<(), Status> {
 }
 
 /// A file that is being written beside its place.
-struct Writing {
+struct Writing<'a> {
+    desk: &'a Desk,
+    /// How often the files had been brought back when it began: then what was written so far is gone.
+    since: u64,
     executor: Executor,
     temporary: String,
     mode: Option<u32>,
@@ -40,8 +43,8 @@ struct Writing {
     kept: Option<Vec<u8>>,
 }
 
-impl Writing {
-    async fn begin(desk: &Desk, path: &str, mode: Option<u32>) -> Result<Self, Status> {
+impl<'a> Writing<'a> {
+    async fn begin(desk: &'a Desk, path: &str, mode: Option<u32>) -> Result<Self, Status> {
         check(path)?;
         let (parent, name) = path.rsplit_once('/').map_or(("", path), |(parent, name)| (parent, name));
         if name.is_empty() || name == "." || name == ".." {
@@ -51,7 +54,8 @@ impl Writing {
         let between = if path.contains('/') { "/" } else { "" };
         let temporary = format!("{parent}{between}.thane-{mark:016x}");
         let executor = desk.connect().await?;
-        let mut writing = Self { executor, temporary, mode, bytes: 0, sha: Sha256::new(), kept: None };
+        let since = *desk.files.read().await;
+        let mut writing = Self { desk, since, executor, temporary, mode, bytes: 0, sha: Sha256::new(), kept: None };
         writing.piece(Vec::new()).await?;
         Ok(writing)
     }
@@ -60,6 +64,7 @@ impl Writing {
         self.sha.update(&content);
         self.bytes += i64::try_from(content.len()).unwrap_or_default();
         let request = Request::WriteFile { path: self.temporary.clone(), mode: self.mode, append: true };
+        let _files = self.still().await?;
         self.executor.write(content, request).await.map(|_| ()).map_err(executor::status)
     }
 
@@ -79,20 +84,36 @@ impl Writing {
             self.give_up().await;
             return Err(Status::invalid_argument(format!("the content's SHA-256 is {sha256}, not {expected}")));
         }
-        let renamed = self.executor.call(Request::Rename { from: self.temporary.clone(), to: path.to_owned() }).await;
-        if let Err(error) = renamed {
+        if let Err(status) = self.put(path).await {
             self.give_up().await;
-            return Err(executor::status(error));
-        }
-        if let Some(mode) = self.mode {
-            let request = Request::WriteFile { path: path.to_owned(), mode: Some(mode), append: true };
-            self.executor.write(Vec::new(), request).await.map_err(executor::status)?;
+            return Err(status);
         }
         Ok(WriteFileResponse { path: path.to_owned(), bytes_written: self.bytes, sha256 })
     }
 
+    async fn put(&mut self, path: &str) -> Result<(), Status> {
+        let _files = self.still().await?;
+        let rename = Request::Rename { from: self.temporary.clone(), to: path.to_owned() };
+        self.executor.call(rename).await.map_err(executor::status)?;
+        if let Some(mode) = self.mode {
+            let request = Request::WriteFile { path: path.to_owned(), mode: Some(mode), append: true };
+            self.executor.write(Vec::new(), request).await.map_err(executor::status)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the files where they are while a part is written, unless they were brought back since it began.
+    async fn still(&self) -> Result<RwLockReadGuard<'a, u64>, Status> {
+        let files = self.desk.files.read().await;
+        if *files == self.since {
+            return Ok(files);
+        }
+        Err(Status::aborted("the files were brought back while this one was written: send it again"))
+    }
+
     async fn give_up(&mut self) {
         // If the sandbox is gone, so is the file.
+        let _files = self.desk.files.read().await;
         let _ = self.executor.call(Request::Remove { path: self.temporary.clone() }).await;
     }
 }
@@ -106,6 +127,12 @@ impl Desk {
             return Err(status);
         }
         writing.finish(path, "").await.map(|_| ())
+    }
+
+    /// Removes a file, or a directory with all it holds.
+    pub(super) async fn remove(&self, path: &str) -> Result<(), Status> {
+        let _files = self.files.read().await;
+        self.ask(Request::Remove { path: path.to_owned() }).await.map(drop)
     }
 
     /// Writes a file as it comes; the first piece names it.

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use thane_api::wire::sandbox::{BindRequest, Change, RestoreRequest, StepRecord};
 use thane_executor::message::Request;
 use thane_runtime::pods::ContainerAt;
+use thane_runtime::rooms::Layers;
 use tonic::Status;
 
 use super::desk::{Desk, blocking};
@@ -66,7 +67,7 @@ impl Desk {
     pub(super) async fn change(&self, changes: &[Change]) -> Result<(), Status> {
         for change in changes {
             if change.removed {
-                match self.ask(Request::Remove { path: change.path.clone() }).await {
+                match self.remove(&change.path).await {
                     Err(status) if status.code() == tonic::Code::NotFound => {}
                     removed => drop(removed?),
                 }
@@ -101,12 +102,19 @@ impl Desk {
         if !past.is_empty() && self.log.next() != 0 {
             return Err(Status::failed_precondition("the sandbox has steps of its own already"));
         }
-        self.reset_processes().await?;
-        layers.restore(state.to_owned()).await.map_err(executor::access)?;
+        self.put_back(&*layers, state).await?;
         let mut facts: Vec<Fact> = past.into_iter().map(Fact::Ended).collect();
         facts.push(Fact::Moved(step));
         self.append(facts, true).await?;
         Ok(step)
+    }
+
+    /// Ends every process and puts other files in place, while nobody changes one or starts another process.
+    async fn put_back(&self, layers: &dyn Layers, state: &str) -> Result<(), Status> {
+        let mut files = self.files.write().await;
+        self.reset_processes().await?;
+        *files += 1;
+        layers.restore(state.to_owned()).await.map_err(executor::access)
     }
 
     /// The steps up to one of another sandbox on this machine.
@@ -136,8 +144,7 @@ impl Desk {
         self.reset_processes().await?;
         if let Some(layers) = layers.filter(|_| !preserve_files) {
             let _turn = self.turn.lock().await;
-            self.reset_processes().await?;
-            layers.restore(String::new()).await.map_err(executor::access)?;
+            self.put_back(&*layers, "").await?;
             self.append(vec![Fact::Moved(NONE)], true).await?;
         }
         self.touch();

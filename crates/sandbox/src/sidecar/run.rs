@@ -88,7 +88,7 @@ impl Desk {
         open: Open,
     ) {
         let operation = request.operation.clone();
-        let turn = self.turn.lock().await;
+        let turn = alive(&tell, self.turn.lock()).await;
         drop(place);
         // An earlier process may have begun it, and it has ended since it was asked for.
         if let Some((step, known)) = self.log.operation(&operation).filter(|_| !operation.is_empty()) {
@@ -169,7 +169,8 @@ impl Desk {
             Err(Error::Refused(sort, why)) => outcome::refused(&mut record, sort, &why),
             Err(error) => return Err(executor::status(error)),
         }
-        self.finish(record, Some(executor), begun).await
+        let kept = (!request.passing).then_some(executor);
+        alive(tell, self.finish(record, kept, begun)).await
     }
 
     /// Keeps the files, if nothing runs any more, and records the step.
@@ -197,6 +198,7 @@ impl Desk {
     async fn seal(&self, index: i64, mut executor: Executor) -> String {
         let Some(layers) = self.room().layers else { return String::new() };
         let begun = self.clock.monotonic();
+        let _files = self.files.write().await;
         let (result, name) = match executor.call(Request::Settle { patience_ms: SETTLE_MS }).await {
             Ok(_) => match layers.seal().await {
                 Ok(state) => ("kept", snapshot(index, &state)),
@@ -235,6 +237,8 @@ impl Desk {
         let executor = match (found, self.connect().await) {
             (Some(found), Ok(mut executor)) => {
                 let attach = Request::Attach { process: found.process, stdout: 0, stderr: 0 };
+                // What was not sent yet went with who had it: the step gets no more, instead of waiting for it for ever.
+                let _ = executor.call(Request::CloseStdin { process: found.process }).await;
                 let attached = executor.call(attach).await;
                 let (nobody, _) = mpsc::channel(1);
                 let ended = match attached {
@@ -290,6 +294,18 @@ fn spawn(request: &StepRequest, index: i64) -> Spawn {
         timeout_ms: u64::try_from(request.timeout_ms).ok().filter(|limit| *limit > 0),
         background: request.background,
         attach: true,
+    }
+}
+
+/// Waits for something, with a sign of life now and then for whoever listens.
+async fn alive<T>(tell: &Tell, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(SILENCE, work.as_mut()).await {
+            Ok(done) => return done,
+            // Who does not listen has other signs of life to read.
+            Err(_) => drop(tell.try_send(Ok(event(Event::KeepAlive(KeepAlive {}))))),
+        }
     }
 }
 

@@ -68,6 +68,7 @@ impl Desk {
                 attach: true,
                 ..Spawn::default()
             };
+            let _files = self.files.read().await;
             match executor.call(Request::Spawn(spawn)).await {
                 Ok(Reply::Spawned { process, .. }) => return Ok((executor, process)),
                 Ok(other) => return Err(unexpected(&other)),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt;
 use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
@@ -13,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, CustomResourceExt, ResourceExt};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -104,6 +106,7 @@ impl Bed {
         define(&client, WarmPool::crd()).await;
         let authority = Authority::create("sandboxes", SystemClock::new().now(), DAY).unwrap();
         let (tasks, supervisor) = Tasks::root("test");
+        tasks.spawn("operator", let_go(client.clone(), tasks.clone()));
         let gate = open(&client, &authority, access, &tasks).await;
         Self { api, client, fakes: Fakes::default(), authority, tasks, _supervisor: supervisor, gate }
     }
@@ -229,6 +232,25 @@ impl Bed {
         let late = self.tasks.shutdown(PATIENCE).await;
         assert!(late.is_empty(), "{late:?}");
         self.api.stop().await.unwrap();
+    }
+}
+
+/// As the operator would: what is deleted may go.
+async fn let_go(client: Client, tasks: Tasks) {
+    let all = watcher(Api::<Sandbox>::all(client.clone()), watcher::Config::default()).default_backoff();
+    let mut seen = std::pin::pin!(all.applied_objects());
+    loop {
+        let sandbox = tokio::select! {
+            () = tasks.cancelled() => return,
+            seen = seen.next() => seen,
+        };
+        let Some(Ok(sandbox)) = sandbox else { continue };
+        if sandbox.metadata.deletion_timestamp.is_some() {
+            let api: Api<Sandbox> = Api::namespaced(client.clone(), &sandbox.namespace().unwrap());
+            let change = json!({"metadata": {"uid": sandbox.uid(), "finalizers": null}});
+            // It may have gone already.
+            let _ = api.patch(&sandbox.name_any(), &PatchParams::default(), &Patch::Merge(change)).await;
+        }
     }
 }
 

@@ -211,7 +211,7 @@ impl SandboxService for Fake {
             }
             return Ok(Response::new(told(known.clone(), &stdout)));
         }
-        if request.command == ["hang"] {
+        if request.command == ["hang"] || (request.command == ["stall"] && request.unrecorded) {
             let started = event(Event::Started(StepStarted { index: 0, process: 1 }));
             return Ok(Response::new(Box::pin(stream::iter([Ok(started)]).chain(stream::pending()))));
         }

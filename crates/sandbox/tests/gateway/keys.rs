@@ -1,10 +1,14 @@
 //! Who may do what.
 
 use http::Method;
+use kube::Api;
+use kube::api::PostParams;
 use serde_json::json;
 use thane_sandbox::gateway::{Access, Keys};
+use thane_sandbox::kinds::WarmPool;
+use thane_sandbox::names::EXPERIMENT;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, gone};
 use crate::fake::hex;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,6 +43,53 @@ async fn owners_have_their_own_sessions_and_no_others() {
     ask("r", Method::POST, "/v1/pools", pool).await.expect(201);
     assert_eq!(bed.get("/metrics").await.fault(), (401, "user".to_owned()));
     assert_eq!(bed.get("/healthz").await.status, 200);
+    bed.end().await;
+}
+
+/// A pool of an experiment, as one who has that key makes it.
+async fn experiment_pool(bed: &Bed, name: &str, namespace: &str, owner: &str) -> Api<WarmPool> {
+    let pools: Api<WarmPool> = Api::namespaced(bed.client.clone(), namespace);
+    let pool = json!({
+        "apiVersion": "arl.infra.io/v1alpha1", "kind": "WarmPool",
+        "metadata": {"name": name, "labels": {EXPERIMENT: "e", "thane.dev/owner": owner}},
+        "spec": {"replicas": 0, "template": {"spec": {"containers": [{"name": "main", "image": "host"}]}}},
+    });
+    pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+    pools
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_reaches_its_namespaces_and_its_owners_pools_only() {
+    let keys = json!({"keys": [
+        {"name": "ann", "sha256": hex(b"a")},
+        {"name": "bob", "sha256": hex(b"b")},
+        {"name": "root", "sha256": hex(b"r"), "role": "admin", "namespaces": ["other"]},
+    ]});
+    let bed = Bed::with(Access::Keys(Keys::parse(keys.to_string().as_bytes()).unwrap())).await;
+    bed.pool("p", 1, true).await;
+    let ask = async |key: &str, method: Method, path: &str, body: &str| {
+        let bearer = format!("Bearer {key}");
+        bed.call(method, path, &[("authorization", &bearer)], body.to_owned()).await
+    };
+    ask("a", Method::POST, "/v1/sessions", r#"{"poolRef": "p"}"#).await.expect(201);
+    assert_eq!(ask("a", Method::GET, "/v1/sessions", "").await.expect(200).as_array().unwrap().len(), 1);
+    assert_eq!(ask("r", Method::GET, "/v1/sessions", "").await.expect(200), json!([]), "it is in another namespace");
+    let forbidden = (403, "user".to_owned());
+    assert_eq!(ask("r", Method::GET, "/v1/sessions?namespace=default", "").await.fault(), forbidden);
+    let experiment = "/v1/managed/experiments/e";
+    let named = format!("{experiment}?namespace=default");
+    assert_eq!(ask("r", Method::DELETE, &named, "").await.fault(), forbidden);
+    let sessions = format!("{experiment}/sessions?namespace=default");
+    assert_eq!(ask("r", Method::GET, &sessions, "").await.fault(), forbidden);
+    assert_eq!(ask("r", Method::GET, "/v1/operations/o", "").await.fault(), (404, "user".to_owned()));
+
+    let pools = experiment_pool(&bed, "anns", "default", "ann").await;
+    for key in ["b", "r"] {
+        ask(key, Method::DELETE, experiment, "").await.expect(200);
+        assert!(pools.get_opt("anns").await.unwrap().is_some(), "{key} has no part in it");
+    }
+    ask("a", Method::DELETE, experiment, "").await.expect(200);
+    gone(pools, "anns").await;
     bed.end().await;
 }
 

@@ -1,8 +1,12 @@
 //! Files that come back, in the same session and in others.
 
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, gone};
+use crate::bed::{Bed, PATIENCE, gone};
 
 fn indexes(list: &Value, field: &str) -> Vec<i64> {
     list.as_array().unwrap().iter().map(|one| one[field].as_i64().unwrap()).collect()
@@ -87,5 +91,52 @@ async fn where_files_are_not_kept_the_steps_are_run_again() {
     assert_eq!(again, [["echo", "0"], ["grumble", "1"], ["echo", "3"]]);
     let history = bed.get(&format!("/v1/sessions/{fork}/history")).await.json();
     assert_eq!(indexes(&history, "index"), [0, 1, 3]);
+    bed.end().await;
+}
+
+/// Asks for something and hangs up as soon as a second sandbox runs steps for it.
+async fn hang_up(bed: &Bed, path: &str, body: Value) {
+    let asking = bed.post(path, body);
+    let begun = async {
+        let runs = || bed.fakes.lock().values().filter(|fake| fake.calls("RunStep") > 0).count();
+        while runs() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        answer = asking => panic!("{answer:?}"),
+        begun = tokio::time::timeout(PATIENCE, begun) => begun.unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_waits_for_is_undone() {
+    let bed = Bed::new().await;
+    bed.pool("p", 2, false).await;
+    let id = bed.session("p").await;
+    bed.execute(&id, &[&["stall"]]).await;
+    hang_up(&bed, &format!("/v1/sessions/{id}/fork"), json!({"snapshotID": "0"})).await;
+    for fork in bed.sandboxes().list(&ListParams::default()).await.unwrap().items {
+        if fork.name_any() != id {
+            gone(bed.sandboxes(), &fork.name_any()).await;
+        }
+    }
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_that_nobody_waits_for_gives_back_its_pod() {
+    let bed = Bed::new().await;
+    bed.pool("p", 2, false).await;
+    let id = bed.session("p").await;
+    bed.execute(&id, &[&["stall"]]).await;
+    let before = bed.sandboxes().get(&id).await.unwrap().status.unwrap().pod_name;
+    hang_up(&bed, &format!("/v1/sessions/{id}/restore"), json!({"snapshotID": "0"})).await;
+    let pods = bed.pods().list(&ListParams::default()).await.unwrap().items;
+    for pod in pods.iter().map(ResourceExt::name_any).filter(|pod| Some(pod) != before.as_ref()) {
+        gone(bed.pods(), &pod).await;
+    }
+    assert_eq!(bed.sandboxes().get(&id).await.unwrap().status.unwrap().pod_name, before, "it is where it was");
+    assert_eq!(bed.execute(&id, &[&["echo", "1"]]).await[0]["index"], 1);
     bed.end().await;
 }

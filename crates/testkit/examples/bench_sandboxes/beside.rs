@@ -61,6 +61,10 @@ fn bundle(folder: &Path) -> Result<()> {
     spec["process"]["terminal"] = json!(false);
     spec["process"]["args"] = json!(["/bin/true"]);
     spec["root"] = json!({"path": "/", "readonly": true});
+    // with the machine's own root it would be put over the machine's own groups
+    if let Some(mounts) = spec["mounts"].as_array_mut() {
+        mounts.retain(|mount| mount["type"] != "cgroup");
+    }
     std::fs::write(file, spec.to_string())?;
     Ok(())
 }

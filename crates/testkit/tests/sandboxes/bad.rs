@@ -1,5 +1,6 @@
 //! What nobody should send: each is answered with whose fault it is, the sandbox goes on, and nothing stays behind.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -141,6 +142,22 @@ async fn paths(gateway: &Gateway, session: &str, outside: &Path) -> Result<()> {
         let (path, body) = (format!("/v1/sessions/{session}/download-file"), format!("{before}{}", outside.display()));
         let (status, said) = gateway.send("POST", &path, json!({"path": body}).to_string().into()).await?;
         ensure!((400..410).contains(&status) && said["kind"] == "user", "{body}: {status} {said}");
+    }
+    open(gateway, session).await
+}
+
+/// What the sandbox's first process has open is no way out either: not for files, and not for steps.
+async fn open(gateway: &Gateway, session: &str) -> Result<()> {
+    let given = tempfile::NamedTempFile::new()?;
+    std::fs::set_permissions(given.path(), PermissionsExt::from_mode(0o644))?;
+    for number in 3..32 {
+        let root = format!("/proc/self/fd/{number}{}", "/..".repeat(16));
+        let (path, file) =
+            (format!("/v1/sessions/{session}/download-file"), format!("{root}{}", given.path().display()));
+        let (status, said) = gateway.send("POST", &path, json!({"path": file}).to_string().into()).await?;
+        ensure!((400..410).contains(&status) && said["kind"] == "user", "{file}: {status} {said}");
+        let step = gateway.step(session, &json!({"command": ["ls"], "workDir": root})).await?;
+        ensure!(step["error"]["kind"] == "user" && step["output"]["stdout"] == "", "{root}: {step}");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 use thane_api::code;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::Global;
 use crate::failure::Failure;
@@ -63,11 +64,10 @@ impl Up {
             tracing::warn!(variable, "an environment variable sets nothing");
         }
         thane_runtime::open_files::lift();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(code::BUG, format!("start the runtime: {error}")))?;
-        runtime.block_on(crate::up::run(settings, levels))
+        let runtime = threads("thane")?;
+        // Making and clearing pods waits for the disk and the kernel; nobody else is to wait with it.
+        let pods = threads("pods")?;
+        runtime.block_on(crate::up::run(settings, levels, pods.handle()))
     }
 
     fn flags(&self) -> Flags {
@@ -83,4 +83,9 @@ impl Up {
             ("up.ephemeralPorts", "ephemeral-ports", self.ephemeral_ports.then_some(true.into())),
         ]
     }
+}
+
+fn threads(name: &str) -> Result<Runtime, Failure> {
+    let built = Builder::new_multi_thread().thread_name(name).enable_all().build();
+    built.map_err(|error| Failure::new(code::BUG, format!("start the runtime: {error}")))
 }

@@ -1,11 +1,14 @@
 //! A node for every API of the process, so that their pods run on this machine.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use thane_apiserver::embedded::Embedded;
+use thane_node::images::Images;
 use thane_node::{Addresses, Config, Error, Node, host};
 use thane_runtime::metrics;
+use tokio::runtime::Handle;
 
 use super::fleet::Place;
 use super::install;
@@ -20,6 +23,7 @@ pub(crate) const IMAGES: &str = "images";
 pub(super) async fn start<'a>(
     up: &UpSettings,
     place: &Place<'_>,
+    pods: &Handle,
     names: &'a [String],
     apis: &'a [Embedded],
     registry: &mut Registry,
@@ -27,12 +31,18 @@ pub(super) async fn start<'a>(
     let mut runners = Vec::new();
     let addresses = Arc::new(Addresses::default());
     let node = machine();
+    sweep(place.directory.path());
     for (name, api) in names.iter().zip(apis) {
         let mut config = Config::new(&node, place.directory.join(name).join("node"), place.directory.join(IMAGES));
         config.pods_max = up.max_pods;
         let client = api.server.client(install::process(), "default");
         let tasks = place.tasks.child(format!("node-{name}"));
-        let started = Node::start(config, client, Arc::clone(place.clock), Arc::clone(&addresses), &tasks).await;
+        let (clock, addresses, own) = (Arc::clone(place.clock), Arc::clone(&addresses), tasks.clone());
+        let starting = pods.spawn(async move { Node::start(config, client, clock, addresses, &own).await });
+        let Ok(started) = starting.await else {
+            tell(&format!("pods of {name} are not run: the start failed"));
+            continue;
+        };
         match started {
             Ok(running) => {
                 let own = registry.sub_registry_with_prefix(metrics::PREFIX);
@@ -51,6 +61,18 @@ pub(super) async fn start<'a>(
         }
     }
     runners
+}
+
+/// Removes what is left of images, if no pod of an earlier life can be using it.
+fn sweep(directory: &Path) {
+    let has_pods = |name: &Path| std::fs::read_dir(name.join("node/pods")).is_ok_and(|mut pods| pods.next().is_some());
+    let servers = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    if servers.map(|server| server.path()).any(|server| has_pods(&server)) {
+        return;
+    }
+    if let Err(error) = Images::open(directory.join(IMAGES)).and_then(|images| images.sweep()) {
+        tracing::warn!(%error, "what is left of images was not removed");
+    }
 }
 
 /// The machine's name, as a name in the API.

@@ -10,6 +10,17 @@ from typing import Any
 from .types import StepEvent, StepResult
 
 
+def lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Lines of a stream. Only a newline ends one: text in JSON may hold all other characters that could."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode("utf-8", "replace")
+    if rest:
+        yield rest.removesuffix(b"\r").decode("utf-8", "replace")
+
+
 def parse(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Names and data of the events in a stream of lines."""
     name = "message"

@@ -142,7 +142,7 @@ class GatewayClient:
         body = self._steps(steps, trace_id, stop_on_error, operation_id)
         path = f"/v1/sessions/{session_id}/execute"
         with self._stream("POST", path, json=body, headers={"Accept": "text/event-stream"}) as answer:
-            for name, data in _events.parse(answer.iter_lines()):
+            for name, data in _events.parse(_events.lines(answer.iter_bytes())):
                 if name == "error":
                     said = ErrorResponse.model_validate(json.loads(data))
                     raise GatewayError(0, said.error, said.detail, said.kind)

@@ -222,7 +222,8 @@ class SandboxSession:
 
     def trajectory(self) -> list[TrajectoryEntry]:
         """Every step."""
-        lines = self.export_trajectory().splitlines()
+        # Only a newline ends a line: what steps said may hold all other characters that could.
+        lines = self.export_trajectory().split("\n")
         return [TrajectoryEntry.model_validate_json(line) for line in lines if line]
 
     def upload_file(self, path: str, content: bytes | str) -> None:

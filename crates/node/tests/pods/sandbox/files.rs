@@ -1,14 +1,15 @@
 //! Files in and out.
 
 use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
 
-use thane_api::wire::sandbox::RemoveFileRequest;
+use thane_api::wire::sandbox::{RemoveFileRequest, StepRequest};
 use thane_api::wire::sidecar::{
     FileRequest, ListDirRequest, ReadFileRequest, ResetRequest, StatRequest, WriteFileChunk,
 };
 use tonic::Code;
 
-use super::client::{Sandbox, with_sidecars};
+use super::client::{Sandbox, shell, with_sidecars};
 
 fn chunks(path: &str, sha256: &str, pieces: &[Vec<u8>]) -> tokio_stream::Iter<std::vec::IntoIter<WriteFileChunk>> {
     let all: Vec<WriteFileChunk> = pieces
@@ -66,6 +67,35 @@ fn files_go_in_and_out_whole() {
 }
 
 #[test]
+fn a_file_that_was_half_there_when_files_came_back_is_sent_again() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let kept = sandbox.run("echo kept > file").await.snapshot;
+        let (send, pieces) = tokio::sync::mpsc::channel(1);
+        let piece = |data: &str| WriteFileChunk {
+            path: "big".to_owned(),
+            data: data.as_bytes().to_vec().into(),
+            ..WriteFileChunk::default()
+        };
+        let mut other = Sandbox::reach(&trust, sandbox.pod.clone()).await;
+        let writing = other.agent.write_file(tokio_stream::wrappers::ReceiverStream::new(pieces));
+        let between = async {
+            send.send(piece("first")).await.unwrap();
+            // The first part is there.
+            while !sandbox.look("cat .thane-* 2>/dev/null || true").await.contains("first") {}
+            sandbox.restore(&kept, "").await.unwrap();
+            send.send(piece("second")).await.unwrap();
+            drop(send);
+        };
+        let (written, ()) = tokio::join!(writing, between);
+        assert_eq!(written.unwrap_err().code(), Code::Aborted);
+        assert_eq!(sandbox.look("ls -A /workspace").await, "file\n", "no part of it is left");
+        bed.delete("p").await;
+        bed
+    });
+}
+
+#[test]
 fn paths_lead_nowhere_else() {
     with_sidecars(|bed, trust| async move {
         let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
@@ -85,6 +115,25 @@ fn paths_lead_nowhere_else() {
             let mut read =
                 sandbox.agent.read_file(ReadFileRequest { path: path.to_owned() }).await.unwrap().into_inner();
             assert_eq!(read.message().await.unwrap_err().code(), Code::NotFound, "{path}");
+        }
+        std::fs::set_permissions(bed.folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let secret = bed.folder.path().join("secret");
+        std::fs::write(&secret, "treasure").unwrap();
+        sandbox.run("ln -s /proc/self/fd fds").await;
+        for number in 3..32 {
+            for before in ["/proc/self/fd", "/workspace/fds"] {
+                let up = format!("{before}/{number}{}", "/..".repeat(16));
+                let path = format!("{up}{}", secret.display());
+                let request = ReadFileRequest { path: path.clone() };
+                let mut read = sandbox.agent.read_file(request).await.unwrap().into_inner();
+                let refused = read.message().await.unwrap_err().code();
+                assert!(matches!(refused, Code::InvalidArgument | Code::NotFound), "{path}: {refused:?}");
+                let listed = ListDirRequest { path: up.clone(), recursive: false };
+                assert!(sandbox.agent.list_dir(listed).await.is_err(), "{up}");
+                let (record, said) =
+                    sandbox.step(StepRequest { working_dir: up.clone(), ..shell("ls") }).await.unwrap();
+                assert!(record.failure.is_some() && said.is_empty(), "{up}: {record:?}");
+            }
         }
         let lost = RemoveFileRequest { path: "nowhere".to_owned() };
         assert_eq!(sandbox.steps.remove_file(lost).await.unwrap_err().code(), Code::NotFound);

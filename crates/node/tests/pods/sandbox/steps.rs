@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use http_body_util::BodyExt;
 use serde_json::json;
+use thane_api::wire::sandbox::step_event::Event;
 use thane_api::wire::sandbox::step_failure::Kind;
 use thane_api::wire::sandbox::{
     AttachRequest, BindRequest, DescribeRequest, File, ProcessesRequest, StepFailure, StepRecord, StepRequest,
 };
 use thane_api::wire::sidecar::shell_input::Input;
-use thane_api::wire::sidecar::{ExecRequest, ShellInput};
+use thane_api::wire::sidecar::{ExecRequest, FileRequest, ShellInput};
 use tonic::Code;
 use tower::ServiceExt;
 
@@ -79,6 +80,37 @@ fn an_operation_is_done_once() {
         assert!(events.message().await.unwrap().is_some());
         let lost = AttachRequest { operation: "none".to_owned(), ..AttachRequest::default() };
         assert_eq!(sandbox.steps.attach(lost).await.unwrap_err().code(), Code::NotFound);
+        bed.delete("p").await;
+        bed
+    });
+}
+
+#[test]
+fn a_step_that_waits_for_another_gives_signs_of_life() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let mut other = Sandbox::reach(&trust, sandbox.pod.clone()).await;
+        let first = async { sandbox.run("until [ -e go ]; do sleep 0.05; done").await };
+        let second = async {
+            // Until the first has the turn.
+            while other.steps.describe(DescribeRequest {}).await.unwrap().into_inner().running == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            let mut events = other.steps.run_step(shell("echo second")).await.unwrap().into_inner();
+            let sign = events.message().await.unwrap().unwrap().event;
+            assert!(matches!(sign, Some(Event::KeepAlive(_))), "{sign:?}");
+            let files = HashMap::from([("go".to_owned(), String::new())]);
+            let update = FileRequest { base_path: "/workspace".to_owned(), files, patch: String::new() };
+            assert!(other.agent.update_files(update).await.unwrap().into_inner().success);
+            while let Some(event) = events.message().await.unwrap() {
+                if let Some(Event::Finished(record)) = event.event {
+                    return record;
+                }
+            }
+            panic!("it did not finish")
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!((first.index, second.index, &second.stdout[..]), (0, 1, &b"second\n"[..]));
         bed.delete("p").await;
         bed
     });

@@ -109,7 +109,7 @@ impl SandboxService for Steps {
         let path = request.into_inner().path;
         files::check(&path)?;
         self.desk.ask(Ask::Stat { path: path.clone() }).await?;
-        self.desk.ask(Ask::Remove { path: path.clone() }).await?;
+        self.desk.remove(&path).await?;
         self.desk.changed(Change { path, removed: true, ..Change::default() }).await?;
         self.desk.touch();
         Ok(Response::new(RemoveFileReply {}))
