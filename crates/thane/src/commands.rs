@@ -13,6 +13,7 @@ mod gateway;
 mod get;
 mod hub;
 mod image;
+pub(crate) mod judge;
 mod jwt;
 pub(crate) mod operator;
 mod pki;
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Executor(executor::Executor),
     #[command(subcommand, hide = true)]
     Step(step::Step),
+    #[command(hide = true)]
+    Judge(judge::Judge),
     Apply(apply::Apply),
     Get(get::Get),
     Delete(delete::Delete),
@@ -113,6 +116,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Sidecar(command) => command.run(global),
         Command::Executor(command) => command.run(),
         Command::Step(command) => command.run(),
+        Command::Judge(judge::Judge {}) => judge::Judge::run(),
         Command::Image(command) => command.run(global),
         Command::Agents(command) => block_on(global, command.run()),
         Command::Services(command) => block_on(global, command.run()),

@@ -6,6 +6,7 @@ mod discovery;
 mod doctor;
 mod failure;
 mod fleet;
+mod judge;
 mod kubernetes;
 mod output;
 mod plain;

@@ -10,6 +10,7 @@ pub mod kind;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod unused;
 mod view;
 
 pub use answers::Approvals;

@@ -4,7 +4,9 @@
 //! Names of nodes and pods follow from the tree alone, so a controller that lost its memory comes to the same tree
 //! again from what is stored, and finds under each name what was started before.
 
+mod abandon;
 mod arguments;
+mod around;
 mod claims;
 mod dag;
 mod depends;
@@ -13,6 +15,7 @@ mod expand;
 mod finish;
 mod globals;
 mod hooks;
+mod leftovers;
 mod nodes;
 mod outputs;
 mod parallelism;
@@ -38,6 +41,8 @@ use serde_json::Value;
 use crate::spec::{Template, TemplateRef, Workflow, WorkflowSpec};
 use crate::status::{NodeFlag, Phase, WorkflowStatus};
 use crate::steps::{Identity, TaskResult};
+pub(crate) use abandon::abandoned;
+pub(crate) use leftovers::{OVER_SECONDS, leftovers};
 pub use resolve::{Place, Sources};
 use scope::Values;
 pub(crate) use suspend::take_defaults;
@@ -121,8 +126,8 @@ pub struct Start {
     pub pod: String,
     /// The template, fully substituted.
     pub template: Value,
-    /// The template around it.
-    pub boundary: Option<Value>,
+    /// Where the template around it says its pod may be.
+    pub boundary: Option<Arc<Value>>,
     /// The spec with parameters substituted, without templates.
     pub spec: Arc<Value>,
     /// Seconds its pod may be active.
@@ -205,6 +210,8 @@ struct Operation<'a> {
     deadline: Option<Timestamp>,
     effects: Vec<Effect>,
     started: BTreeSet<String>,
+    /// What is around steps, by the node they belong to.
+    arounds: BTreeMap<String, Arc<around::Around>>,
     wake_at: Option<Timestamp>,
     depth: usize,
     changed: bool,
@@ -256,6 +263,7 @@ impl<'a> Operation<'a> {
             deadline: None,
             effects: Vec::new(),
             started: BTreeSet::new(),
+            arounds: BTreeMap::new(),
             wake_at: None,
             depth: 0,
             changed: false,

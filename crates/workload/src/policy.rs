@@ -1,6 +1,7 @@
 //! Rego that decides whether a workload may start and whether its gates open. Deciding is a pure function of the
 //! modules and the input; whatever goes wrong is a refusal that says so.
 
+mod judge;
 pub mod kept;
 mod refused;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+pub use judge::{Answer, Judge, Question};
 use regorus::{Engine, Value};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -23,7 +25,7 @@ pub const MODULE_BYTES: usize = 1 << 20;
 const PACE: NonZeroU32 = NonZeroU32::new(64).expect("it is not zero");
 
 /// One file of Rego, and what to call it when it is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
     /// Where it came from: a file, or a `ConfigMap` and its key.
     pub path: String,
@@ -73,7 +75,7 @@ pub struct Decision {
 }
 
 /// A decision, and which lines had a part in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
     /// What was decided.
@@ -83,7 +85,7 @@ pub struct Explained {
 }
 
 /// A module, and which of its lines were looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedModule {
     /// Where it came from.

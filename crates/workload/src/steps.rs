@@ -10,5 +10,6 @@ pub mod request;
 pub mod runner;
 
 pub use outcome::{Outcome, Phase, TaskResult, outcome, recorded};
+pub(crate) use pod::SCHEDULING;
 pub use pod::pod;
 pub use request::{Identity, PodRequest, Refusal, Settings, StepPod};

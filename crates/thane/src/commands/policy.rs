@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use k8s_openapi::api::core::v1::ConfigMap;
-use serde_json::Value;
 use thane_api::code;
-use thane_workload::policy::{Module, Policies};
+use thane_workload::policy::{Answer, Explained, Judge as _, Module, Question};
 
 use super::rows::Form;
 use crate::failure::Failure;
+use crate::judge::Apart;
 use crate::kubernetes::manifests;
 use crate::output::{Structured, print, print_structured};
 
@@ -49,19 +49,16 @@ struct Asked {
 
 impl Policy {
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        // A policy may take a second, and files their time.
-        let asked = tokio::task::spawn_blocking(move || match self {
-            Self::Test(command) => command.run(),
-            Self::Explain(command) => command.run(),
-        });
-        asked.await.map_err(|error| Failure::new(code::BUG, format!("ask the policies: {error}")))?
+        match self {
+            Self::Test(command) => command.run().await,
+            Self::Explain(command) => command.run().await,
+        }
     }
 }
 
 impl Test {
-    fn run(&self) -> Result<(), Failure> {
-        let (policies, input) = self.asked.read()?;
-        let decision = policies.decide(&input);
+    async fn run(&self) -> Result<(), Failure> {
+        let decision = self.asked.ask(false).await?.decision;
         match structured(self.asked.output) {
             Some(form) => print_structured(&serde_json::json!(decision), form),
             None => print(&said(decision.allow, &decision.reason)),
@@ -70,9 +67,8 @@ impl Test {
 }
 
 impl Explain {
-    fn run(&self) -> Result<(), Failure> {
-        let (policies, input) = self.asked.read()?;
-        let explained = policies.explain(&input);
+    async fn run(&self) -> Result<(), Failure> {
+        let explained = self.asked.ask(true).await?;
         if let Some(form) = structured(self.asked.output) {
             return print_structured(&serde_json::json!(explained), form);
         }
@@ -101,7 +97,8 @@ fn structured(form: Option<Form>) -> Option<Structured> {
 }
 
 impl Asked {
-    fn read(&self) -> Result<(Policies, Value), Failure> {
+    /// Asks the way the operator does.
+    async fn ask(&self, explain: bool) -> Result<Explained, Failure> {
         let text = file(&self.input)?;
         let input = serde_json::from_str(&text)
             .map_err(|error| Failure::new(code::POLICY_UNUSABLE, format!("{}: {error}", self.input.display())))?;
@@ -109,9 +106,10 @@ impl Asked {
         for path in &self.policies {
             modules.extend(read(path)?);
         }
-        let policies =
-            Policies::load(&modules).map_err(|error| Failure::new(code::POLICY_UNUSABLE, error.to_string()))?;
-        Ok((policies, input))
+        match Apart.judge(Question { modules, input, explain }).await {
+            Answer::Decided(explained) => Ok(explained),
+            Answer::Unusable(why) => Err(Failure::new(code::POLICY_UNUSABLE, why)),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `thane workflow`.
 
 mod edit;
-mod follow;
+pub(super) mod follow;
 mod lint;
-mod logs;
+pub(super) mod logs;
 mod submit;
 mod tree;
 
@@ -167,7 +167,7 @@ impl Delete {
 }
 
 /// Workflows of a namespace.
-fn workflows(session: &Session, namespace: &str) -> Api<DynamicObject> {
+pub(super) fn workflows(session: &Session, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(session.client.clone(), namespace, &argo("Workflow"))
 }
 
@@ -176,12 +176,12 @@ async fn fetch(session: &Session, name: &str) -> Result<Value, Failure> {
     value(&workflows(session, &session.namespace).get(name).await?)
 }
 
-fn value(object: &DynamicObject) -> Result<Value, Failure> {
+pub(super) fn value(object: &DynamicObject) -> Result<Value, Failure> {
     serde_json::to_value(object).map_err(|error| Failure::new(code::BUG, format!("read a workflow: {error}")))
 }
 
 /// A Workflow's status with all its nodes.
-fn status(object: &Value) -> Result<WorkflowStatus, Failure> {
+pub(super) fn status(object: &Value) -> Result<WorkflowStatus, Failure> {
     let unreadable = |error: String| Failure::new(code::REFUSED, format!("the workflow's status: {error}"));
     match &object["status"] {
         Value::Null => Ok(WorkflowStatus::default()),

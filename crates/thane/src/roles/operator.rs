@@ -20,6 +20,7 @@ use thane_workload::controller;
 use super::{Ending, Ground, bind, namespace};
 use crate::commands::operator::Operator;
 use crate::failure::Failure;
+use crate::judge::Apart;
 use crate::settings::Settings;
 use crate::settings::workflows::WorkflowSettings;
 
@@ -98,7 +99,8 @@ fn workloads(said: &Operator, client: Client, candidate: Candidate, ground: &mut
         bucket: said.services.bucket.clone(),
         instance: Some(INSTANCE.to_owned()),
     };
-    let options = agent::controller::Options { services, namespace: candidate.namespace.clone() };
+    let namespace = candidate.namespace.clone();
+    let options = agent::controller::Options { services, namespace, judge: Arc::new(Apart) };
     let metrics = agent::controller::Metrics::new(&mut ground.registry);
     let (tasks, clock, api) = (ground.tasks.child("workloads"), Arc::clone(&ground.clock), client.clone());
     let lead = move |tasks: &Tasks| {

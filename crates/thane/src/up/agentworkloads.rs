@@ -10,6 +10,7 @@ use thane_workload::agent::controller::{self, Metrics, Options};
 use super::fleet::Place;
 use super::install::{self, Account};
 use crate::failure::Failure;
+use crate::judge::Apart;
 
 /// What the operator may do, here as on Kubernetes.
 const RIGHTS: &str = include_str!("../../../../deploy/workload/30-operator-rights.yaml");
@@ -32,7 +33,8 @@ pub(super) async fn start(
         install::grant(&api.server.client(install::process(), NAMESPACE), RIGHTS).await?;
         let client = install::entitled(&api.server, &OPERATOR).await?;
         let own = registry.sub_registry_with_label(("server".into(), name.clone().into()));
-        let options = Options { services: Services::default(), namespace: NAMESPACE.to_owned() };
+        let options =
+            Options { services: Services::default(), namespace: NAMESPACE.to_owned(), judge: Arc::new(Apart) };
         let tasks = place.tasks.child(format!("workloads-{name}"));
         controller::start(client, options, Arc::clone(place.clock), &tasks, Metrics::new(own));
     }

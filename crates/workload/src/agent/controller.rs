@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -26,9 +26,10 @@ use thane_runtime::{SharedClock, Tasks};
 
 use super::create::{self, Services, WORKLOAD, WORKLOAD_NAMESPACE};
 use super::doubt::EndedPod;
-use super::kind::{AgentWorkload, AgentWorkloadStatus, GateAnswer, Recorded};
-use super::plan::{Ask, Effect, FINALIZER, Planned, Seen, plan};
-use crate::policy::{QUERY, kept};
+use super::kind::{AgentWorkload, AgentWorkloadStatus, GateAnswer, Phase, Recorded};
+use super::plan::{Ask, Effect, FINALIZER, Planned, Seen, learn, plan};
+use super::unused;
+use crate::policy::{Answer, Judge, QUERY, Question, kept};
 
 /// How many workloads are looked at at once.
 const AT_ONCE: u16 = 16;
@@ -46,6 +47,8 @@ pub struct Options {
     pub services: Services,
     /// Whose policies come before those of a workload's own namespace.
     pub namespace: String,
+    /// Who asks them.
+    pub judge: Arc<dyn Judge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -90,12 +93,24 @@ pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks
     let workloads: Api<AgentWorkload> = Api::all(client.clone());
     let workflows: Api<DynamicObject> = Api::all_with(client, &workflow_kind());
     let ours = watcher::Config::default().labels(WORKLOAD);
-    let run = Controller::new(workloads, watcher::Config::default())
+    let controller = Controller::new(workloads, watcher::Config::default());
+    let (known, platform) = (controller.store(), context.options.namespace.clone());
+    let policies: Api<ConfigMap> = Api::all(context.client.clone());
+    let run = controller
         .with_config(Config::default().concurrency(AT_ONCE))
         .watches_with(workflows, workflow_kind(), ours, |workflow| {
             let label = |name: &str| workflow.labels().get(name).cloned();
             let named = label(WORKLOAD).zip(label(WORKLOAD_NAMESPACE));
             named.map(|(name, namespace)| ObjectRef::new(&name).within(&namespace))
+        })
+        .watches(policies, watcher::Config::default().labels(kept::LABEL), move |map| {
+            let changed = map.namespace().unwrap_or_default();
+            let concerns = |workload: &AgentWorkload| {
+                let denied = workload.status.as_ref().is_some_and(|status| status.phase == Phase::PolicyDenied);
+                denied && (changed == platform || workload.namespace().as_deref() == Some(changed.as_str()))
+            };
+            let concerned: Vec<_> = known.state().into_iter().filter(|workload| concerns(workload)).collect();
+            concerned.into_iter().map(|workload| ObjectRef::from_obj(&*workload))
         })
         .graceful_shutdown_on(async move { stop.cancelled().await })
         .run(reconcile, failed, context)
@@ -149,14 +164,19 @@ async fn reconcile(workload: Arc<AgentWorkload>, context: Arc<Context>) -> Resul
     let mut planned = plan(&seen);
     for ask in std::mem::take(&mut planned.asks) {
         let recorded = decide(&workload, ask, &context).await?;
-        planned.status.decisions.push(recorded);
+        if !learn(&mut planned.status, recorded) {
+            continue;
+        }
         // What follows from it is planned from what is stored.
         planned.effects.clear();
         planned.wake = Some(now);
     }
-    write(&workload, &mut planned, &context).await?;
+    let mut current = (*workload).clone();
+    if let Some(version) = write(&workload, &mut planned, &context).await? {
+        current.metadata.resource_version = Some(version);
+    }
     for effect in std::mem::take(&mut planned.effects) {
-        act(&workload, effect, &workflows, &context).await?;
+        act(&current, effect, &workflows, &context).await?;
     }
     Ok(match planned.wake {
         Some(at) => Action::requeue(Duration::try_from(at.duration_since(now)).unwrap_or_default()),
@@ -169,7 +189,11 @@ async fn decide(workload: &AgentWorkload, ask: Ask, context: &Context) -> Result
     let own = workload.namespace().unwrap_or_default();
     let set = workload.spec.opa_policy.unwrap_or_default();
     let modules = kept::find(&context.client, &context.options.namespace, &own, set).await?;
-    let decision = kept::ask(modules, ask.input.clone()).await;
+    let answer = context.options.judge.judge(Question { modules, input: ask.input.clone(), explain: false }).await;
+    let rule = matches!(answer, Answer::Decided(_)).then(|| QUERY.to_owned());
+    // A gate closes for good: what kept it from being judged is a policy's word on it.
+    let rule = rule.or_else(|| (ask.stage == super::kind::Stage::Gate).then(|| QUERY.to_owned()));
+    let decision = answer.decision();
     let stage = match ask.stage {
         super::kind::Stage::Start => "start",
         super::kind::Stage::Gate => "gate",
@@ -181,45 +205,53 @@ async fn decide(workload: &AgentWorkload, ask: Ask, context: &Context) -> Result
         allow: decision.allow,
         reason: decision.reason,
         by: "policy".to_owned(),
-        rule: Some(QUERY.to_owned()),
+        rule,
         input: Some(ask.input),
         at: Time(context.clock.now()),
     })
 }
 
-/// Writes the status, if it is another; nobody else's write in between is lost, since the version must be the one that was read.
-async fn write(workload: &AgentWorkload, planned: &mut Planned, context: &Context) -> Result<(), kube::Error> {
+/// Writes the status, if it is another, and says which version it has then; nobody else's write in between is lost, since
+/// the version must be the one that was read.
+async fn write(
+    workload: &AgentWorkload,
+    planned: &mut Planned,
+    context: &Context,
+) -> Result<Option<String>, kube::Error> {
     let before = workload.status.clone().unwrap_or_default();
     let surplus = planned.status.decisions.len().saturating_sub(RECORDS);
     planned.status.decisions.drain(..surplus);
     if planned.status == before || workload.metadata.deletion_timestamp.is_some() {
-        return Ok(());
+        return Ok(None);
     }
     planned.status.last_reconcile_time = Some(Time(context.clock.now()));
     let api: Api<AgentWorkload> = Api::namespaced(context.client.clone(), &workload.namespace().unwrap_or_default());
     let mut next = workload.clone();
     next.status = Some(planned.status.clone());
-    api.replace_status(&workload.name_any(), &PostParams::default(), &next).await?;
+    let written = api.replace_status(&workload.name_any(), &PostParams::default(), &next).await?;
     if before.phase != planned.status.phase {
         tell(workload, &planned.status, context).await;
     }
-    Ok(())
+    if let Some(unused) = unused::told(&before, &planned.status) {
+        publish(workload, EventType::Warning, unused::CONDITION, Some(unused.to_owned()), context).await;
+    }
+    Ok(written.resource_version())
 }
 
-/// An Event about a new phase; it is no harm if nobody hears of it.
+/// An Event about a new phase.
 async fn tell(workload: &AgentWorkload, status: &AgentWorkloadStatus, context: &Context) {
     let phase = format!("{:?}", status.phase);
     if status.phase.ended() {
         context.metrics.ended.get_or_create(&[("phase", phase.clone())]).inc();
     }
     let bad = matches!(phase.as_str(), "Failed" | "PolicyDenied");
-    let event = Event {
-        type_: if bad { EventType::Warning } else { EventType::Normal },
-        reason: phase,
-        note: status.message.clone(),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
+    let type_ = if bad { EventType::Warning } else { EventType::Normal };
+    publish(workload, type_, &phase, status.message.clone(), context).await;
+}
+
+/// An Event; it is no harm if nobody hears of it.
+async fn publish(workload: &AgentWorkload, type_: EventType, reason: &str, note: Option<String>, context: &Context) {
+    let event = Event { type_, reason: reason.to_owned(), note, action: "Reconcile".to_owned(), secondary: None };
     let about: ObjectReference = workload.object_ref(&());
     if let Err(error) = context.recorder.publish(&event, &about).await {
         tracing::debug!(%error, "an event could not be written");

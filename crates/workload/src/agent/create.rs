@@ -104,6 +104,14 @@ fn gate_timeout(workload: &AgentWorkload) -> String {
     seconds.map(|seconds| format!("{seconds}s")).unwrap_or_default()
 }
 
+/// Whether a Workflow was made for an earlier workload of that name: it goes with that one, which is gone.
+pub(crate) fn is_left_over(workflow: &Value, workload: &AgentWorkload) -> bool {
+    let said = |kind: &str, name: &str| workflow["metadata"][kind][name].as_str();
+    said("annotations", WORKLOAD_UID).is_some_and(|uid| Some(uid) != workload.metadata.uid.as_deref())
+        && said("labels", WORKLOAD) == workload.metadata.name.as_deref()
+        && said("labels", WORKLOAD_NAMESPACE) == workload.metadata.namespace.as_deref()
+}
+
 /// Whether a Workflow was made for this workload, and not for a namesake or by somebody else.
 pub(crate) fn is_of(workflow: &Value, workload: &AgentWorkload) -> bool {
     let uid = workflow.pointer("/metadata/annotations").and_then(|annotations| annotations.get(WORKLOAD_UID));

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::create::{self, Services};
 use super::doubt::{self, EndedPod};
 use super::kind::{AgentWorkload, AgentWorkloadStatus, Phase, Recorded, Runtime, Stage, WorkflowReference};
+use super::unused;
 use super::view::WorkflowView;
 
 /// The finalizer of a workload whose Workflow is in another namespace.
@@ -98,9 +99,14 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
         planned.status = AgentWorkloadStatus::default();
     }
     if planned.status.phase.ended() {
+        // Where no policy could be asked there may be one by now; whether that changes anything, its answer says.
+        if unjudged(&planned.status).is_some() {
+            planned.asks.push(Ask { stage: Stage::Start, gate: None, input: input(seen, Stage::Start, None, None) });
+        }
         return planned;
     }
     planned.status.observed_generation.get_or_insert(generation.unwrap_or_default());
+    unused::tell(&seen.workload.spec, &mut planned.status, seen.now);
     let Some(start) = planned.status.decisions.iter().find(|it| it.stage == Stage::Start).cloned() else {
         planned.asks.push(Ask { stage: Stage::Start, gate: None, input: input(seen, Stage::Start, None, None) });
         return planned;
@@ -113,14 +119,41 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
     match seen.workflow {
         None => begin(seen, &start, &mut planned),
         Some(workflow) if create::is_of(workflow, seen.workload) => follow(seen, workflow, &mut planned),
-        Some(_) => {
-            let (name, namespace) = create::place(seen.workload);
-            let why =
-                format!("there is a Workflow {namespace}/{name} already that was not made for this AgentWorkload");
-            end(&mut planned, Phase::Failed, why, seen.now);
-        }
+        Some(workflow) => yield_to(seen, workflow, &start, &mut planned),
     }
     planned
+}
+
+/// A Workflow of that name is there that is not its own. One that goes is waited for.
+fn yield_to(seen: &Seen<'_>, workflow: &Value, start: &Recorded, planned: &mut Planned) {
+    let (name, namespace) = create::place(seen.workload);
+    let goes = WorkflowView::read(workflow).deleting || create::is_left_over(workflow, seen.workload);
+    let until = start.at.0 + PENDING;
+    if !goes || seen.now >= until {
+        let why = format!("there is a Workflow {namespace}/{name} already that was not made for this AgentWorkload");
+        return end(planned, Phase::Failed, why, seen.now);
+    }
+    planned.status.phase = Phase::Pending;
+    planned.status.message = Some(format!("waits until the Workflow {namespace}/{name} of an earlier one is gone"));
+    planned.wake = planned.wake.min(Some(until));
+}
+
+/// The record of a workload that was not let start since no policy could be asked.
+fn unjudged(status: &AgentWorkloadStatus) -> Option<&Recorded> {
+    let start = status.decisions.iter().find(|it| it.stage == Stage::Start)?;
+    (status.phase == Phase::PolicyDenied && !start.allow && start.rule.is_none()).then_some(start)
+}
+
+/// Takes a decision over; whether it says anything new.
+pub(super) fn learn(status: &mut AgentWorkloadStatus, recorded: Recorded) -> bool {
+    if let Some(before) = unjudged(status) {
+        if recorded.rule.is_none() && recorded.reason == before.reason {
+            return false;
+        }
+        *status = AgentWorkloadStatus::default();
+    }
+    status.decisions.push(recorded);
+    true
 }
 
 /// It is being deleted: what it made goes first.

@@ -23,6 +23,8 @@ const GUESTS_MAX: usize = 512;
 /// How long to wait before a result that could not be recorded is tried again; twice as long each time, up to the most.
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How much is said of why a result could not be recorded.
+const REASON_MAX: usize = 1000;
 /// How long to wait before a sandbox that could not be had is asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -106,6 +108,18 @@ impl Lodging {
             found |= guest.end.take().is_some_and(|end| end.send(()).is_ok());
         }
         found
+    }
+
+    /// Ends all steps of a Workflow.
+    pub(super) fn end_all(&self, key: &Key) {
+        let mut inner = self.inner.lock();
+        for guest in inner.guests.get_mut(key).into_iter().flat_map(BTreeMap::values_mut) {
+            if let Some(end) = guest.end.take() {
+                // It may have ended by itself.
+                let _ = end.send(());
+            }
+        }
+        inner.complaints.remove(key);
     }
 
     /// Takes a step in, unless it is in or there is no room.
@@ -290,14 +304,15 @@ impl Stay {
         }
     }
 
-    /// Records what came of the step, however long that takes.
+    /// Records what came of the step, however long that takes: without a record it would run again.
     async fn record(&self, ran: &Ran) {
-        let object = result(&self.wanted.workflow, &self.wanted.node_id, ran);
+        let of = |ran: &Ran| result(&self.wanted.workflow, &self.wanted.node_id, ran);
+        let (mut object, mut is_short) = (of(ran), false);
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.shared.client.clone(), &self.key.0, &argo("WorkflowTaskResult"));
-        let Ok(new) = serde_json::from_value::<DynamicObject>(object) else { return };
         let mut pause = PAUSE;
-        loop {
+        while self.shared.store.has(&self.key, &self.wanted.workflow.uid) {
+            let Ok(new) = serde_json::from_value::<DynamicObject>(object.clone()) else { return };
             let recorded = match api.create(&PostParams::default(), &new).await {
                 // What was recorded first counts.
                 Err(kube::Error::Api(status)) if status.code == 409 => api.get(&self.wanted.node_id).await,
@@ -313,16 +328,27 @@ impl Stay {
                 }
                 Err(error) => error,
             };
-            let is_final =
-                matches!(&error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429);
-            tracing::warn!(namespace = self.key.0, node = self.wanted.node_id, %error, is_final, "a step's result was not recorded");
-            if is_final {
-                return;
+            tracing::warn!(namespace = self.key.0, node = self.wanted.node_id, %error, "a step's result was not recorded, trying again");
+            if !is_short && is_unacceptable(&error) {
+                (object, is_short) = (of(&unrecorded(&error)), true);
+                continue;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+}
+
+/// Whether a result is refused for what it says, as one too large is, and will be every time.
+fn is_unacceptable(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    matches!(status.code, 400 | 413 | 422) || super::write::is_too_large(error)
+}
+
+/// What is recorded instead.
+fn unrecorded(error: &kube::Error) -> Ran {
+    let why: String = error.to_string().chars().take(REASON_MAX).collect();
+    Ran::error(format!("the step ended, and what it left could not be recorded: {why}"))
 }
 
 /// The object that records what came of a step.
@@ -343,4 +369,40 @@ fn result(workflow: &Identity, node: &str, ran: &Ran) -> Value {
         object["message"] = json!(ran.message);
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+    use crate::steps::Phase;
+
+    #[test]
+    fn what_is_refused_for_what_it_says_is_told_in_short() {
+        let error = |code: u16, message: &str| {
+            let status = Status { code, message: message.to_owned(), ..Status::default() };
+            kube::Error::Api(Box::new(status))
+        };
+        for (code, message, is_final) in [
+            (413, "the object is too large", true),
+            (422, "outputs: invalid", true),
+            (400, "no JSON", true),
+            (500, "etcdserver: request is too large", true),
+            (500, "internal", false),
+            (403, "forbidden", false),
+            (404, "namespaces \"ns\" not found", false),
+            (429, "slow down", false),
+        ] {
+            assert_eq!(is_unacceptable(&error(code, message)), is_final, "{code} {message}");
+        }
+        let ran = unrecorded(&error(413, &"x".repeat(1 << 20)));
+        assert_eq!(ran.phase, Phase::Error);
+        let identity =
+            Identity { name: "wf".to_owned(), namespace: "ns".to_owned(), uid: "1".to_owned(), instance: None };
+        let object = result(&identity, "wf-1", &ran);
+        assert!(
+            object.to_string().len() < 2000 && object["message"].as_str().unwrap().contains("could not be recorded")
+        );
+    }
 }

@@ -41,6 +41,10 @@ impl Stored {
         Self { object, workflow, status, version }
     }
 
+    pub(super) fn uid(&self) -> &str {
+        text(&self.object, "/metadata/uid")
+    }
+
     pub(super) fn key(&self) -> Key {
         (text(&self.object, "/metadata/namespace").to_owned(), text(&self.object, "/metadata/name").to_owned())
     }
@@ -63,6 +67,8 @@ pub(super) struct Record {
     pub(super) memory: Memory,
     pub(super) pods: BTreeMap<String, Arc<Pod>>,
     pub(super) results: BTreeMap<String, Arc<TaskResult>>,
+    /// Results of which a list of all that has begun has not told yet.
+    doubted: BTreeSet<String>,
     /// Pods that were deleted; as many as the Workflow had.
     gone: BTreeSet<String>,
 }
@@ -110,12 +116,16 @@ impl Store {
         let mut inner = self.inner.lock();
         let record = inner.records.entry(key.clone()).or_default();
         if !record.stored.as_ref().is_some_and(|known| is_newer(&known.version, &stored.version)) {
+            if record.stored.as_ref().is_some_and(|known| known.uid() != stored.uid()) {
+                record.memory = Memory::default();
+            }
             record.stored = Some(Arc::new(stored));
         }
         key
     }
 
-    pub(super) fn remove(&self, key: &Key) {
+    /// Forgets a Workflow; whether it was the last of its namespace.
+    pub(super) fn remove(&self, key: &Key) -> bool {
         let mut inner = self.inner.lock();
         if let Some(record) = inner.records.get_mut(key) {
             record.stored = None;
@@ -124,6 +134,8 @@ impl Store {
                 inner.records.remove(key);
             }
         }
+        let of_namespace = inner.records.range((key.0.clone(), String::new())..);
+        !of_namespace.take_while(|(other, _)| other.0 == key.0).any(|(_, record)| record.stored.is_some())
     }
 
     pub(super) fn put_pod(&self, pod: Pod) -> Option<Key> {
@@ -149,9 +161,14 @@ impl Store {
     pub(super) fn put_all(&self, key: &Key, pods: Vec<Pod>, results: Vec<TaskResult>) {
         let node = |pod: &Pod| pod.metadata.annotations.as_ref().and_then(|all| all.get(NODE_ID)).cloned();
         if let Some(record) = self.inner.lock().records.get_mut(key) {
-            let pods = pods.into_iter().filter_map(|pod| Some((node(&pod)?, Arc::new(trimmed(pod)))));
+            let uid = record.stored.as_ref().map(|stored| stored.uid().to_owned()).unwrap_or_default();
+            let pods = pods
+                .into_iter()
+                .filter(|pod| has_pod(&uid, pod))
+                .filter_map(|pod| Some((node(&pod)?, Arc::new(trimmed(pod)))));
             record.pods = pods.collect();
-            let results = results.into_iter().map(|result| (result.node_id().to_owned(), Arc::new(result)));
+            let results = results.into_iter().filter(|result| has_result(&uid, result));
+            let results = results.map(|result| (result.node_id().to_owned(), Arc::new(result)));
             record.results = results.collect();
         }
     }
@@ -188,25 +205,57 @@ impl Store {
     pub(super) fn put_result(&self, result: TaskResult) -> Option<Key> {
         let key = result_owner(&result)?;
         let node = result.node_id().to_owned();
-        self.inner.lock().records.entry(key.clone()).or_default().results.insert(node, Arc::new(result));
+        let mut inner = self.inner.lock();
+        let record = inner.records.entry(key.clone()).or_default();
+        record.doubted.remove(&node);
+        record.results.insert(node, Arc::new(result));
+        drop(inner);
         Some(key)
+    }
+
+    /// Whether there is a Workflow of that name and uid.
+    pub(super) fn has(&self, key: &Key, uid: &str) -> bool {
+        let inner = self.inner.lock();
+        inner.records.get(key).and_then(|record| record.stored.as_ref()).is_some_and(|stored| stored.uid() == uid)
     }
 
     /// Whether a step's end is recorded.
     pub(super) fn has_result(&self, key: &Key, node: &str) -> bool {
         let inner = self.inner.lock();
-        let result = inner.records.get(key).and_then(|record| record.results.get(node));
-        result.is_some_and(|result| result.is_complete())
+        let Some(record) = inner.records.get(key) else { return false };
+        let Some((stored, result)) = record.stored.as_ref().zip(record.results.get(node)) else { return false };
+        result.is_complete() && has_result(stored.uid(), result)
     }
 
     pub(super) fn remove_result(&self, result: &TaskResult) {
         let Some(key) = result_owner(result) else { return };
         let mut inner = self.inner.lock();
         let Some(record) = inner.records.get_mut(&key) else { return };
-        record.results.remove(result.node_id());
+        let uid = |result: &TaskResult| result.metadata["uid"].as_str().map(str::to_owned);
+        // Another result of the same name may have taken its place.
+        if record.results.get(result.node_id()).is_some_and(|known| uid(known) == uid(result)) {
+            record.results.remove(result.node_id());
+        }
         if record.stored.is_none() && record.pods.is_empty() && record.results.is_empty() {
             inner.records.remove(&key);
         }
+    }
+
+    /// A list of all results begins: those known now are gone unless it names them.
+    pub(super) fn doubt_results(&self) {
+        for record in self.inner.lock().records.values_mut() {
+            record.doubted = record.results.keys().cloned().collect();
+        }
+    }
+
+    /// Forgets results that the list of all did not name. What came while it was made is in no doubt.
+    pub(super) fn retain_results(&self) {
+        self.inner.lock().records.retain(|_, record| {
+            for node in std::mem::take(&mut record.doubted) {
+                record.results.remove(&node);
+            }
+            record.stored.is_some() || !record.pods.is_empty() || !record.results.is_empty()
+        });
     }
 
     /// A template; the namespace of cluster templates is empty.
@@ -216,6 +265,16 @@ impl Store {
             Some(spec) => templates.insert(key, Arc::new(spec)),
             None => templates.remove(&key),
         };
+    }
+
+    /// Forgets templates that a list of all does not name, of the cluster or of its namespaces.
+    pub(super) fn retain_templates(&self, of_cluster: bool, all: &BTreeSet<Key>) {
+        self.inner.lock().templates.retain(|key, _| key.0.is_empty() != of_cluster || all.contains(key));
+    }
+
+    /// Forgets settings that a list of all does not name.
+    pub(super) fn retain_settings(&self, all: &BTreeSet<Key>) {
+        self.inner.lock().settings.retain(|key, _| all.contains(key));
     }
 
     pub(super) fn put_settings(&self, map: &ConfigMap, is_there: bool) {
@@ -232,7 +291,13 @@ impl Store {
         let inner = self.inner.lock();
         let record = inner.records.get(key)?;
         let stored = Arc::clone(record.stored.as_ref()?);
-        let (memory, pods, results) = (record.memory.clone(), record.pods.clone(), record.results.clone());
+        // What is left of an earlier one of that name is not its own.
+        let uid = stored.uid();
+        let mut pods = record.pods.clone();
+        pods.retain(|_, pod| has_pod(uid, pod));
+        let mut results = record.results.clone();
+        results.retain(|_, result| has_result(uid, result));
+        let memory = record.memory.clone();
         Some(View { stored, memory, pods, results })
     }
 
@@ -288,6 +353,23 @@ fn result_owner(result: &TaskResult) -> Option<Key> {
     Some((result.metadata["namespace"].as_str()?.to_owned(), name.to_owned()))
 }
 
+/// Whether a pod belongs to the Workflow with that uid, and not to an earlier one of its name.
+fn has_pod(uid: &str, pod: &Pod) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    is_owned(uid, owners.map(|owner| (owner.kind.as_str(), owner.uid.as_str())))
+}
+
+fn has_result(uid: &str, result: &TaskResult) -> bool {
+    let owners = result.metadata["ownerReferences"].as_array().into_iter().flatten();
+    is_owned(uid, owners.filter_map(|owner| Some((owner["kind"].as_str()?, owner["uid"].as_str()?))))
+}
+
+/// What no Workflow owns is told by its label alone.
+fn is_owned<'o>(uid: &str, owners: impl Iterator<Item = (&'o str, &'o str)>) -> bool {
+    let mut workflows = owners.filter(|(kind, _)| *kind == "Workflow").map(|(_, uid)| uid).peekable();
+    workflows.peek().is_none() || workflows.any(|owner| owner == uid)
+}
+
 /// What a look reads of a pod.
 fn trimmed(mut pod: Pod) -> Pod {
     pod.metadata.managed_fields = None;
@@ -297,6 +379,7 @@ fn trimmed(mut pod: Pod) -> Pod {
     };
     pod.spec = pod.spec.map(|spec| PodSpec {
         node_name: spec.node_name,
+        active_deadline_seconds: spec.active_deadline_seconds,
         containers: known(spec.containers),
         init_containers: spec.init_containers.map(known),
         ..PodSpec::default()
@@ -308,3 +391,6 @@ fn trimmed(mut pod: Pod) -> Pod {
 pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Following everything that Workflows are made of.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use thane_runtime::Tasks;
 
+use super::queue::Key;
 use super::store::Stored;
 use super::{Shared, argo};
 use crate::spec::Workflow;
@@ -24,6 +26,8 @@ const SETTINGS: &str = "workflows.argoproj.io/configmap-type=Parameter";
 
 /// A word of a watch.
 enum Word<K> {
+    /// All there are are listed next.
+    Listing,
     There(K),
     Gone(K),
     Listed(Vec<K>),
@@ -39,7 +43,7 @@ pub(super) fn start(shared: &Arc<Shared>, tasks: &Tasks) {
     follow(shared, tasks, "pods", Api::<Pod>::all(shared.client.clone()), Some(WORKFLOW), pod);
     follow(shared, tasks, "task-results", dynamic("WorkflowTaskResult"), Some(WORKFLOW), result);
     follow(shared, tasks, "templates", dynamic("WorkflowTemplate"), None, template);
-    follow(shared, tasks, "cluster-templates", dynamic("ClusterWorkflowTemplate"), None, template);
+    follow(shared, tasks, "cluster-templates", dynamic("ClusterWorkflowTemplate"), None, cluster_template);
     follow(shared, tasks, "settings", Api::<ConfigMap>::all(shared.client.clone()), Some(SETTINGS), settings);
 }
 
@@ -63,7 +67,10 @@ fn follow<K>(
             let mut listing = Vec::new();
             while let Some(word) = words.next().await {
                 match word {
-                    Ok(watcher::Event::Init) => listing.clear(),
+                    Ok(watcher::Event::Init) => {
+                        listing.clear();
+                        observe(&shared, Word::Listing);
+                    }
                     Ok(watcher::Event::InitApply(object)) => {
                         listing.push(object.clone());
                         observe(&shared, Word::There(object));
@@ -107,13 +114,22 @@ fn workflow(shared: &Shared, word: Word<DynamicObject>) {
             let Ok(object) = serde_json::to_value(&object) else { return };
             shared.queue.push(shared.store.put(Stored::read(object)));
         }
-        Word::Gone(object) => shared.store.remove(&key(&object)),
+        Word::Gone(object) => forget(shared, &key(&object)),
         Word::Listed(all) => {
-            let known: std::collections::BTreeSet<_> = all.iter().map(key).collect();
+            let known = keys(&all);
             for gone in shared.store.keys().into_iter().filter(|one| !known.contains(one)) {
-                shared.store.remove(&gone);
+                forget(shared, &gone);
             }
         }
+        Word::Listing => {}
+    }
+}
+
+/// A Workflow is gone: its steps end, and its namespace may be gone too, with its claim for artifacts.
+fn forget(shared: &Shared, key: &Key) {
+    shared.lodging.end_all(key);
+    if shared.store.remove(key) {
+        shared.claimed.lock().remove(&key.0);
     }
 }
 
@@ -127,6 +143,7 @@ fn pod(shared: &Shared, word: Word<Pod>) {
             }
             None
         }
+        Word::Listing => None,
     };
     if let Some(key) = key {
         shared.queue.push(key);
@@ -148,11 +165,20 @@ fn result(shared: &Shared, word: Word<DynamicObject>) {
                 shared.store.remove_result(&result);
             }
         }
-        Word::Listed(_) => {}
+        Word::Listing => shared.store.doubt_results(),
+        Word::Listed(_) => shared.store.retain_results(),
     }
 }
 
 fn template(shared: &Shared, word: Word<DynamicObject>) {
+    templates(shared, word, false);
+}
+
+fn cluster_template(shared: &Shared, word: Word<DynamicObject>) {
+    templates(shared, word, true);
+}
+
+fn templates(shared: &Shared, word: Word<DynamicObject>, of_cluster: bool) {
     match word {
         Word::There(object) => {
             let key = key(&object);
@@ -161,7 +187,8 @@ fn template(shared: &Shared, word: Word<DynamicObject>) {
             shared.store.put_template(key, read.map(|template| template.spec));
         }
         Word::Gone(object) => shared.store.put_template(key(&object), None),
-        Word::Listed(_) => {}
+        Word::Listed(all) => shared.store.retain_templates(of_cluster, &keys(&all)),
+        Word::Listing => {}
     }
 }
 
@@ -169,10 +196,16 @@ fn settings(shared: &Shared, word: Word<ConfigMap>) {
     match word {
         Word::There(map) => shared.store.put_settings(&map, true),
         Word::Gone(map) => shared.store.put_settings(&map, false),
-        Word::Listed(_) => {}
+        Word::Listed(all) => shared.store.retain_settings(&keys(&all)),
+        Word::Listing => {}
     }
 }
 
-fn key(object: &DynamicObject) -> super::queue::Key {
-    (object.metadata.namespace.clone().unwrap_or_default(), object.metadata.name.clone().unwrap_or_default())
+fn key<K: Resource>(object: &K) -> Key {
+    let metadata = object.meta();
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+fn keys<K: Resource>(all: &[K]) -> BTreeSet<Key> {
+    all.iter().map(key).collect()
 }

@@ -16,8 +16,8 @@ use super::queue::Key;
 use super::store::{Memory, View};
 use super::watches::KINDS;
 use super::{argo, done, repository, write};
-use crate::engine::{Effect, Operated, Refused, Seen, Start, operate};
-use crate::status::{Phase, WorkflowStatus};
+use crate::engine::{Effect, OVER_SECONDS, Operated, Refused, Seen, Start, leftovers, operate};
+use crate::status::{NodePhase, NodeStatus, NodeType, Phase, WorkflowStatus};
 use crate::steps::names::{WHY_A_POD, WORKFLOW};
 use crate::steps::{self, Identity, PodRequest};
 
@@ -44,11 +44,16 @@ async fn look(shared: &Arc<Shared>, key: &Key) {
     shared.metrics.looks.inc();
     if done::is_done(&view.stored) {
         if let Ok(status) = &view.stored.status {
+            let left = leftovers(status, &view.pods).into_iter().map(|pod| Effect::End { pod });
+            finish(shared, key, left.collect::<Vec<_>>().iter()).await;
             done::sweep(shared, key, &view, status).await;
         }
         return;
     }
     if !view.memory.based_on.is_empty() && view.memory.based_on != view.stored.version && !reread(shared, key).await {
+        return;
+    }
+    if view.stored.status.as_ref().is_ok_and(|status| has_lost(status, &view)) && !reread(shared, key).await {
         return;
     }
     // First: a step that leaves its sandbox has its result in the store by then.
@@ -68,7 +73,7 @@ async fn look(shared: &Arc<Shared>, key: &Key) {
     let stored = write::due(shared, key, &view, &operated, &mut memory, urgent).await;
     shared.store.remember(key, memory);
     if stored {
-        finish(shared, key, &ends).await;
+        finish(shared, key, ends.into_iter()).await;
         done::sweep(shared, key, &view, &operated.status).await;
     } else if !ends.is_empty() {
         shared.queue.push(key.clone());
@@ -77,6 +82,18 @@ async fn look(shared: &Arc<Shared>, key: &Key) {
         let wait = at.duration_since(shared.clock.now());
         shared.queue.push_after(key.clone(), wait.try_into().unwrap_or_default());
     }
+}
+
+/// Whether the pod of a step that runs is gone and nothing is known of its end: the watch of results may not have told yet.
+fn has_lost(status: &WorkflowStatus, view: &View) -> bool {
+    let is_newer = view.memory.based_on == view.stored.version;
+    let status = if is_newer { &view.memory.status } else { status };
+    let lost = |node: &NodeStatus| {
+        let is_pod = node.kind == NodeType::Pod && node.phase == NodePhase::Running && !node.host_node_name.is_empty();
+        let known = view.results.get(&node.id).is_some_and(|result| result.is_complete());
+        is_pod && !known && !view.pods.contains_key(&node.id)
+    };
+    status.nodes.iter().any(lost)
 }
 
 /// Somebody else changed the Workflow, and perhaps removed pods and results before: what there is of them counts, not
@@ -204,7 +221,7 @@ async fn make_step(
         node_id: &start.node_id,
         node_name: &start.node_name,
         template: &start.template,
-        boundary: start.boundary.as_ref(),
+        boundary: start.boundary.as_deref(),
         spec: &start.spec,
         claims,
         repository: repository.as_ref(),
@@ -300,7 +317,7 @@ async fn make_claim(shared: &Shared, key: &Key, claim: &Value) -> Result<(), kub
 }
 
 /// Ends pods and gives claims back.
-async fn finish(shared: &Shared, key: &Key, effects: &[&Effect]) {
+async fn finish(shared: &Shared, key: &Key, effects: impl Iterator<Item = &Effect>) {
     for effect in effects {
         let ended = match effect {
             Effect::End { pod } if shared.lodging.end(key, pod) => Ok(()),
@@ -314,17 +331,25 @@ async fn finish(shared: &Shared, key: &Key, effects: &[&Effect]) {
         match ended {
             Ok(()) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be ended"),
+            Err(error) => {
+                tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be ended, trying again");
+                // Pods that are left over are found by the next look.
+                shared.queue.push_after(key.clone(), AGAIN);
+            }
         }
     }
 }
 
-/// Ends a pod and keeps it, so that its log can still be read; where that is refused, deletes it.
+/// Ends a pod and keeps it, so that its log can still be read; where that is refused, deletes it. One that has no machine
+/// has said nothing, and nobody there looks at its clock.
 async fn end_pod(shared: &Shared, key: &Key, pod: &str) -> Result<(), kube::Error> {
     let api: Api<Pod> = Api::namespaced(shared.client.clone(), &key.0);
-    let over = json!({"spec": {"activeDeadlineSeconds": 1}});
+    let over = json!({"spec": {"activeDeadlineSeconds": OVER_SECONDS}});
     match api.patch(pod, &PatchParams::default(), &Patch::Merge(&over)).await {
         Err(kube::Error::Api(status)) if status.code == 422 || status.code == 403 => {
+            api.delete(pod, &DeleteParams::default()).await.map(drop)
+        }
+        Ok(patched) if patched.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) => {
             api.delete(pod, &DeleteParams::default()).await.map(drop)
         }
         patched => patched.map(drop),

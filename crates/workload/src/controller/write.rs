@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::queue::Key;
 use super::store::{Memory, Stored, View};
 use super::{Shared, argo};
-use crate::engine::Operated;
+use crate::engine::{Operated, abandoned};
 use crate::status::packed::{PLAIN_MAX, packed};
 
 /// The least time between two writes of one Workflow.
@@ -54,11 +54,63 @@ pub(super) async fn due(
             reread(shared, key).await;
             false
         }
+        Err(error) if is_too_large(&error) => abandon(shared, key, view, operated, memory, &error).await,
         Err(error) => {
             tracing::warn!(namespace = key.0, workflow = key.1, %error, "a status could not be written, trying again");
             shared.queue.push_after(key.clone(), AGAIN);
             false
         }
+    }
+}
+
+/// Whether something is refused since it is larger than the API or what is behind it takes.
+pub(super) fn is_too_large(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let of_etcd = ["request is too large", "trying to send message larger than max"];
+    status.code == 413 || status.code >= 500 && of_etcd.iter().any(|words| status.message.contains(words))
+}
+
+/// Ends a Workflow whose status can no longer be stored: without what its steps left, or, where that is still too much,
+/// without its steps.
+async fn abandon(
+    shared: &Shared,
+    key: &Key,
+    view: &View,
+    operated: &Operated,
+    memory: &mut Memory,
+    error: &kube::Error,
+) -> bool {
+    tracing::warn!(namespace = key.0, workflow = key.1, %error, "a status is too large, ending the workflow");
+    let why = format!(
+        "the status of the workflow is too large to be stored: {}; what its steps left is not kept",
+        said(error)
+    );
+    for keeps_nodes in [true, false] {
+        let ended = abandoned(operated, &why, keeps_nodes, shared.clock.now());
+        match replace(shared, key, &view.stored, &ended).await {
+            Ok(stored) => {
+                shared.metrics.writes.inc();
+                shared.metrics.ended.inc();
+                shared.lodging.end_all(key);
+                memory.based_on.clone_from(&stored.version);
+                memory.status = ended.status;
+                shared.store.put(stored);
+                // Pods that still run are ended by the next look.
+                shared.queue.push(key.clone());
+                return true;
+            }
+            Err(error) if is_too_large(&error) => {}
+            Err(_) => break,
+        }
+    }
+    shared.queue.push_after(key.clone(), AGAIN);
+    false
+}
+
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

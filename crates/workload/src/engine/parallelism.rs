@@ -12,8 +12,8 @@ impl Operation<'_> {
         let limit = self.spec.parallelism.and_then(|limit| usize::try_from(limit).ok());
         let node = self.node(name).cloned();
         let runs = node.as_ref().is_some_and(|node| matches!(node.phase, NodePhase::Pending | NodePhase::Running));
-        let has_pod = node.as_ref().is_some_and(|node| self.has_pod(&node.id));
-        if limit.is_some_and(|limit| !has_pod && template.is_pod() && self.active_pods("") >= limit) {
+        let is_begun = node.as_ref().is_some_and(|node| self.is_begun(node));
+        if limit.is_some_and(|limit| !is_begun && template.is_pod() && self.active_pods("") >= limit) {
             return Err(Halt::Parallelism);
         }
         if let Some(node) = &node
@@ -67,12 +67,18 @@ impl Operation<'_> {
         self.seen.pods.contains_key(id) || self.started.contains(id)
     }
 
+    /// Whether a step has its pod, or its sandbox, which a controller that has just started may not know yet.
+    fn is_begun(&self, node: &NodeStatus) -> bool {
+        let runs = node.kind == NodeType::Pod && node.phase == NodePhase::Running;
+        runs || self.has_pod(&node.id) || self.seen.lodged.contains_key(&node.id)
+    }
+
     fn active_pods(&self, boundary: &str) -> usize {
         let counts = |node: &&NodeStatus| {
             node.kind == NodeType::Pod
                 && (boundary.is_empty() || node.boundary_id == boundary)
                 && matches!(node.phase, NodePhase::Pending | NodePhase::Running)
-                && self.has_pod(&node.id)
+                && self.is_begun(node)
         };
         self.status.nodes.iter().filter(counts).count()
     }

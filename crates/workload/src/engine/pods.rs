@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::resolve::value;
 use super::{Call, Effect, Operation, Start};
-use crate::spec::{Outputs, Template, TemplateType, integer};
+use crate::spec::{Outputs, Template, integer};
 use crate::status::{Moment, NodePhase, NodeStatus, NodeType};
 use crate::steps::names::{POOL, WAIT, pod_name};
 use crate::steps::{Outcome, Phase, TaskResult, outcome};
@@ -65,8 +65,8 @@ impl Operation<'_> {
     }
 
     fn start(&mut self, name: &str, id: &str, call: &Call<'_>, template: &Template) {
-        let around = self.template_of(call.boundary);
-        let wants_result = around.as_ref().is_some_and(|around| is_read(name, around));
+        let around = self.around(call.boundary);
+        let wants_result = around.as_ref().is_some_and(|around| around.reads(name));
         let mut deadline = call.deadline;
         let timeout = super::duration::parsed(&template.timeout).ok();
         let begun = self.node(name).and_then(|node| node.started_at.time()).unwrap_or(self.now);
@@ -82,16 +82,14 @@ impl Operation<'_> {
             (Some(own), Some(left)) => Some(own.min(left)),
             (own, left) => own.or(left),
         };
-        let (Ok(template_value), Ok(boundary)) = (value(template), around.as_ref().map(value).transpose()) else {
-            return;
-        };
+        let Ok(template_value) = value(template) else { return };
         self.started.insert(id.to_owned());
         self.effects.push(Effect::Start(Box::new(Start {
             node_id: id.to_owned(),
             node_name: name.to_owned(),
             pod: pod_name(&self.identity.name, &template.name, name),
             template: template_value,
-            boundary,
+            boundary: around.map(|around| Arc::clone(&around.placement)),
             spec: Arc::clone(&self.spec_value),
             active_seconds,
             deadline,
@@ -101,12 +99,13 @@ impl Operation<'_> {
     }
 
     /// Whether the step's end was recorded, even though its pod is gone.
-    fn is_recorded(&self, id: &str) -> bool {
+    pub(super) fn is_recorded(&self, id: &str) -> bool {
         self.seen.results.get(id).is_some_and(|result| result.is_complete())
     }
 
     /// Takes what pods and results say over to all nodes.
     pub(super) fn reconcile(&mut self) {
+        self.end_leftovers();
         let open: Vec<String> = self
             .status
             .nodes
@@ -286,47 +285,5 @@ fn lost() -> Outcome {
         host: None,
         finished_at: None,
         progress: None,
-    }
-}
-
-/// Whether a template reads what a step of it prints.
-fn is_read(node: &str, around: &Template) -> bool {
-    let step = step_name(node);
-    let kind = if around.kind() == Some(TemplateType::Dag) { "tasks" } else { "steps" };
-    let text = serde_json::to_string(around).unwrap_or_default();
-    let forms = [
-        format!("{kind}.{step}.outputs.result"),
-        format!("['{step}'].outputs.result"),
-        format!("[\\\"{step}\\\"].outputs.result"),
-    ];
-    forms.iter().any(|form| text.contains(form))
-}
-
-/// The step's or task's name in `wf[0].name(0:item)(1)`.
-fn step_name(node: &str) -> &str {
-    let mut rest = node;
-    loop {
-        let open = match rest.chars().last() {
-            Some(')') => '(',
-            Some(']') => '[',
-            _ => break,
-        };
-        let Some(at) = rest.rfind(open) else { break };
-        rest = &rest[..at];
-    }
-    rest.rsplit('.').next().unwrap_or(rest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_steps_name_is_found_in_its_nodes() {
-        for (node, name) in
-            [("wf[0].gen", "gen"), ("wf.gen(0:a.b)(2)", "gen"), ("wf", "wf"), ("wf[0].a(0:x)[1].b", "b")]
-        {
-            assert_eq!(step_name(node), name, "{node}");
-        }
     }
 }

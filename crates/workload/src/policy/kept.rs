@@ -3,13 +3,12 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
 
-use super::{Decision, Module, Policies};
+use super::Module;
 use crate::agent::kind::PolicySet;
 
 /// The label of a `ConfigMap` with policies.
-const LABEL: &str = "thane.dev/policy";
+pub(crate) const LABEL: &str = "thane.dev/policy";
 
 /// The modules of a set: those of the platform's namespace, and where it has none those of the workload's own.
 pub(crate) async fn find(
@@ -38,13 +37,4 @@ pub fn modules(map: &ConfigMap) -> Vec<Module> {
         .flatten()
         .filter(|(key, _)| std::path::Path::new(key).extension().is_some_and(|extension| extension == "rego"));
     rego.map(|(key, source)| Module { path: format!("{place}/{key}"), source: source.clone() }).collect()
-}
-
-/// Asks them. They may take a second, which others must not wait for.
-pub(crate) async fn ask(modules: Vec<Module>, input: Value) -> Decision {
-    let asked = tokio::task::spawn_blocking(move || match Policies::load(&modules) {
-        Ok(policies) => policies.decide(&input),
-        Err(unusable) => Decision { allow: false, reason: unusable.to_string() },
-    });
-    asked.await.unwrap_or_else(|_| Decision { allow: false, reason: "the policy failed".to_owned() })
 }

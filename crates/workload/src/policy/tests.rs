@@ -74,6 +74,39 @@ fn what_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_question_and_its_answer_cross_a_pipe() {
+    let question = Question {
+        modules: vec![module(ABOVE)],
+        input: json!({"stage": "gate", "confidence": 0.96, "threshold": 0.95}),
+        explain: true,
+    };
+    let read: Question = serde_json::from_str(&serde_json::to_string(&question).unwrap()).unwrap();
+    assert_eq!(read, question);
+    let answer = read.answer();
+    let read: Answer = serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap();
+    assert_eq!(read, answer);
+    assert!(matches!(&answer, Answer::Decided(explained) if explained.modules.len() == 1));
+    assert!(answer.decision().allow);
+}
+
+#[test]
+fn policies_that_cannot_be_asked_are_a_refusal_that_names_them() {
+    for (source, why) in [
+        ("package p\ndecision := {", "policy.rego is not Rego"),
+        ("package p\nx := http.send({})", "policy.rego, line 2: http.send is not allowed"),
+    ] {
+        let answer = Question { modules: vec![module(source)], input: json!({}), explain: false }.answer();
+        assert!(matches!(answer, Answer::Unusable(_)), "{answer:?}");
+        let decision = answer.decision();
+        assert!(!decision.allow && decision.reason.contains(why), "{decision:?}");
+    }
+    let none = Question { modules: Vec::new(), input: json!({}), explain: false }.answer().decision();
+    assert!(!none.allow && none.reason.contains("there is no policy"), "{none:?}");
+    let failed = Answer::failed("its process ended").decision();
+    assert_eq!((failed.allow, failed.reason.as_str()), (false, "the policy failed: its process ended"));
+}
+
+#[test]
 fn an_explanation_names_the_lines() {
     let explained = policies(ABOVE).explain(&json!({"stage": "gate", "confidence": 0.1, "threshold": 0.95}));
     assert!(!explained.decision.allow);

@@ -107,6 +107,19 @@ pub(crate) fn is_directory(artifact: &Value) -> bool {
     artifact["plugin"]["name"] == DIRECTORY_PLUGIN
 }
 
+/// What an artifact's place asks for that is not done here, where leaving it out would be silent: bytes would go in plain, or
+/// somewhere in another's name.
+pub(crate) fn unsupported(artifact: &Value) -> Option<&'static str> {
+    let s3 = &artifact["s3"];
+    let says = |name: &str| s3[name].as_str().is_some_and(|text| !text.is_empty());
+    let asked = [
+        (s3["encryptionOptions"]["enableEncryption"] == true, "s3.encryptionOptions"),
+        (s3["useSDKCreds"] == true, "s3.useSDKCreds"),
+        (says("roleARN"), "s3.roleARN"),
+    ];
+    asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, name)| name)
+}
+
 /// Names and keys of the secrets a location refers to.
 pub(crate) fn secrets(artifact: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
@@ -204,6 +217,20 @@ mod tests {
                 .unwrap_err()
                 .contains("artifact storage is not configured")
         );
+    }
+
+    #[test]
+    fn what_would_be_left_out_in_silence_is_named() {
+        for (s3, expected) in [
+            (json!({"key": "k"}), None),
+            (json!({"encryptionOptions": {"enableEncryption": false}, "useSDKCreds": false, "roleARN": ""}), None),
+            (json!({"encryptionOptions": {"enableEncryption": true}}), Some("s3.encryptionOptions")),
+            (json!({"useSDKCreds": true}), Some("s3.useSDKCreds")),
+            (json!({"roleARN": "arn:aws:iam::1:role/r"}), Some("s3.roleARN")),
+        ] {
+            assert_eq!(unsupported(&json!({"s3": s3})), expected, "{s3}");
+        }
+        assert_eq!(unsupported(&json!({"raw": {"data": ""}})), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::request::{Identity, PodRequest, Refusal, StepPod};
 /// What an environment variable may hold; more goes into a `ConfigMap`.
 const VARIABLE_MAX: usize = 128 * 1024;
 /// Fields of a pod that template, boundary and workflow may set, in that order of weight.
-const SCHEDULING: [&str; 3] = ["nodeSelector", "affinity", "tolerations"];
+pub(crate) const SCHEDULING: [&str; 3] = ["nodeSelector", "affinity", "tolerations"];
 
 /// What kind of leaf a template is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,7 @@ impl Kind {
 pub fn pod(request: &PodRequest<'_>) -> Result<StepPod, Refusal> {
     let kind = Kind::of(request.template)?;
     let template = located(request);
+    supported(&template)?;
     let name = pod_name(&request.workflow.name, text(&template, "name"), request.node_name);
     let mut spec = base(request, &template);
     service_account(request, &template, &mut spec)?;
@@ -74,6 +75,24 @@ pub fn pod(request: &PodRequest<'_>) -> Result<StepPod, Refusal> {
     let pod: Pod = serde_json::from_value(json!({"metadata": meta, "spec": spec}))
         .map_err(|error| Refusal(format!("the template makes no pod: {error}")))?;
     Ok(StepPod { pod, config: config.map(|data| config_map(request, &name, data)) })
+}
+
+/// Refuses a step whose artifacts ask for more than is done with them.
+fn supported(template: &Value) -> Result<(), Refusal> {
+    let sides = || ["inputs", "outputs"].into_iter().flat_map(|side| list(&template[side]["artifacts"]));
+    let named = sides().map(|one| (format!("artifact {:?}", text(one, "name")), one));
+    let archive = &template["archiveLocation"];
+    let is_used = archive["archiveLogs"] == true || sides().any(|one| !super::location::is_located(one));
+    let archive = is_used.then(|| ("the place of its artifacts".to_owned(), archive));
+    for (what, place) in named.chain(archive) {
+        if let Some(field) = super::location::unsupported(place) {
+            let why = format!(
+                "{what} asks for {field}, which is not supported: give keys with accessKeySecret and secretKeySecret, and have the bucket encrypt what it gets"
+            );
+            return Err(Refusal(why));
+        }
+    }
+    Ok(())
 }
 
 fn owner(request: &PodRequest<'_>) -> Value {

@@ -51,17 +51,42 @@ fn ended(name: &str, status: &WorkflowStatus) -> Result<(), Failure> {
 
 /// What was shown last.
 #[derive(Default)]
-struct Screen {
+pub(in crate::commands) struct Screen {
     lines: usize,
+    line: String,
     phases: BTreeMap<String, NodePhase>,
 }
 
 impl Screen {
     fn show(&mut self, object: &Value, status: &WorkflowStatus) -> Result<(), Failure> {
-        if terminal_width().is_none() {
-            return self.changes(status);
+        if terminal_width().is_some() {
+            return self.draw(&tree::shown(object, status, now()));
         }
-        let text = tree::shown(object, status, now());
+        self.changes(status)?;
+        if status.phase.is_completed() {
+            let line = format!("{} {}", status.phase.word(), status.message);
+            print(&format!("{}\n", line.trim_end()))?;
+        }
+        Ok(())
+    }
+
+    /// Shows a Workflow below a line about whoever it belongs to, as a tree or as what has changed in it.
+    pub(in crate::commands) fn show_below(&mut self, line: &str, workflow: Option<&Value>) -> Result<(), Failure> {
+        // What cannot be read, since Argo keeps it elsewhere, is not shown; the line says why.
+        let read = workflow.and_then(|object| Some((object, status(object).ok()?)));
+        if terminal_width().is_some() {
+            let tree = read.map(|(object, status)| format!("\n{}", tree::shown(object, &status, now())));
+            return self.draw(&format!("{line}\n{}", tree.unwrap_or_default()));
+        }
+        if self.line != line {
+            line.clone_into(&mut self.line);
+            print(&format!("{line}\n"))?;
+        }
+        read.map_or(Ok(()), |(_, status)| self.changes(&status))
+    }
+
+    /// Puts a text where the last one was.
+    fn draw(&mut self, text: &str) -> Result<(), Failure> {
         let back = if self.lines == 0 { String::new() } else { format!("\x1b[{}A\x1b[J", self.lines) };
         self.lines = text.lines().count();
         print(&format!("{back}{text}"))
@@ -75,11 +100,6 @@ impl Screen {
                 let message = if node.message.is_empty() { String::new() } else { format!(": {}", node.message) };
                 text.extend([format!("{} {}{message}\n", node.name, node.phase.word())]);
             }
-        }
-        if status.phase.is_completed() {
-            text.extend(
-                [format!("{} {}\n", status.phase.word(), status.message)].map(|line| line.replace(" \n", "\n")),
-            );
         }
         print(&text)
     }

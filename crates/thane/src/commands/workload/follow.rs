@@ -1,42 +1,91 @@
-//! A workload while it goes on: its phases, and what its steps say.
+//! A workload while it goes on: its steps as a tree, and what they say.
 
-use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, LogParams};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
+use serde_json::Value;
+use thane_api::code;
 use thane_workload::agent::AgentWorkloadStatus;
+use thane_workload::agent::kind::Phase;
 
-use super::{find, workflows, workloads};
+use super::super::workflow::follow::Screen;
+use super::super::workflow::logs::Said;
+use super::super::workflow::{self, value};
+use super::{find, workloads};
 use crate::failure::Failure;
 use crate::kubernetes::connection::Session;
-use crate::output::print;
 
-/// Prints each change until it has ended; fails if it failed.
+type Words = BoxStream<'static, Result<DynamicObject, watcher::Error>>;
+
+/// Shows a workload and its steps until it has ended; fails if it failed.
 pub(super) async fn watch(session: &Session, name: &str) -> Result<(), Failure> {
     find(session, name).await?;
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut changes = watcher(workloads(session), only).default_backoff().applied_objects().boxed();
-    let mut last = String::new();
-    while let Some(change) = changes.next().await {
-        let workload = change
-            .map_err(|error| Failure::new(thane_api::code::UNREACHABLE, format!("watch the workload: {error}")))?;
-        let status = workload.status.unwrap_or_default();
-        let line = line(&status);
-        if line != last {
-            print(&format!("{line}\n"))?;
-            last = line;
+    let (mut screen, mut line, mut tree) = (Screen::default(), String::new(), None::<Value>);
+    let mut steps: Option<((String, String), Words)> = None;
+    loop {
+        tokio::select! {
+            change = changes.next() => {
+                let Some(change) = change else { return Ok(()) };
+                let unreachable = |error: watcher::Error| Failure::new(code::UNREACHABLE, format!("watch the workload: {error}"));
+                let status = change.map_err(unreachable)?.status.unwrap_or_default();
+                line = said(&status);
+                let place = status.argo_workflow.as_ref().map(|it| (it.namespace.clone(), it.name.clone()));
+                if place.as_ref() != steps.as_ref().map(|(place, _)| place) {
+                    (tree, steps) = (None, place.map(|place| (place.clone(), words(session, &place))));
+                }
+                if status.phase.ended() {
+                    return ended(session, &status, &line, screen, tree).await;
+                }
+            }
+            word = next(&mut steps) => match word {
+                Some(Ok(object)) => tree = Some(value(&object)?),
+                Some(Err(_)) => continue,
+                None => steps = None,
+            },
         }
-        if status.phase.ended() {
-            let well = status.phase == thane_workload::agent::kind::Phase::Completed;
-            let why = status.message.unwrap_or_default();
-            return if well { Ok(()) } else { Err(Failure::new(thane_api::code::TASK_FAILED, why).told()) };
+        if !line.is_empty() {
+            screen.show_below(&line, tree.as_ref())?;
         }
     }
-    Ok(())
 }
 
-fn line(status: &AgentWorkloadStatus) -> String {
+/// What is told of its Workflow, while it has one.
+fn words(session: &Session, (namespace, name): &(String, String)) -> Words {
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    watcher(workflow::workflows(session, namespace), only).default_backoff().applied_objects().boxed()
+}
+
+async fn next(steps: &mut Option<((String, String), Words)>) -> Option<Result<DynamicObject, watcher::Error>> {
+    match steps {
+        Some((_, words)) => words.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Shows how all of it ended.
+async fn ended(
+    session: &Session,
+    status: &AgentWorkloadStatus,
+    line: &str,
+    mut screen: Screen,
+    mut tree: Option<Value>,
+) -> Result<(), Failure> {
+    if let Some(place) = &status.argo_workflow
+        && let Ok(Some(last)) = workflow::workflows(session, &place.namespace).get_opt(&place.name).await
+    {
+        tree = Some(value(&last)?);
+    }
+    screen.show_below(line, tree.as_ref())?;
+    if status.phase == Phase::Completed {
+        return Ok(());
+    }
+    Err(Failure::new(code::TASK_FAILED, status.message.clone().unwrap_or_default()).told())
+}
+
+fn said(status: &AgentWorkloadStatus) -> String {
     let phase = format!("{:?}", status.phase);
     match &status.message {
         Some(message) => format!("{phase}: {message}"),
@@ -47,20 +96,9 @@ fn line(status: &AgentWorkloadStatus) -> String {
 /// Prints what its steps have said, each line with its step in front.
 pub(super) async fn logs(session: &Session, name: &str) -> Result<(), Failure> {
     let workload = find(session, name).await?;
-    let (workflows, workflow) = workflows(session, &workload)?;
+    let (workflows, workflow) = super::workflows(session, &workload)?;
+    let found = workflows.get(&workflow).await.map_err(|error| session.failure(error))?;
+    let status = workflow::status(&value(&found)?)?;
     let namespace = workload.status.and_then(|status| status.argo_workflow).map(|it| it.namespace).unwrap_or_default();
-    drop(workflows);
-    let pods: Api<Pod> = Api::namespaced(session.client.clone(), &namespace);
-    let of = ListParams::default().labels(&format!("workflows.argoproj.io/workflow={workflow}"));
-    let mut found = pods.list(&of).await.map_err(|error| session.failure(error))?.items;
-    found.sort_by_key(|pod| pod.creation_timestamp().map(|time| time.0));
-    for pod in found {
-        let main = LogParams { container: Some("main".to_owned()), ..LogParams::default() };
-        let lines = pods.log_stream(&pod.name_any(), &main).await.map_err(|error| session.failure(error))?;
-        let mut lines = lines.lines();
-        while let Ok(Some(line)) = lines.try_next().await {
-            print(&format!("{}: {line}\n", pod.name_any()))?;
-        }
-    }
-    Ok(())
+    Said::of(session, namespace, workflow).so_far(&status).await
 }

@@ -82,18 +82,22 @@ fn ruling(policy: &Recorded, answer: Option<&GateAnswer>, until: Timestamp, now:
     (now >= until).then(|| ruled(false, "nobody answered in time".to_owned(), DEADLINE))
 }
 
-/// Gates that ended without us, by the duration of their template or by somebody's hand: what they came to is recorded.
+/// Gates that ended without us, by the duration of their template or by somebody's hand: what they came to is recorded,
+/// also where they had closed before a decision of ours could open them.
 pub(super) fn expired(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
     for gate in
         view.nodes.values().filter(|node| node.kind == "Suspend" && node.phase != "Skipped" && node.phase != "Omitted")
     {
-        let ruled = planned.status.decisions.iter().any(|it| closing(it).is_some_and(|(ruled, _)| ruled == gate.id));
-        let Some(decision) = gate.parameter("decision").filter(|_| !ruled) else { continue };
+        let of_gate = |it: &&Recorded| closing(it).is_some_and(|(ruled, _)| ruled == gate.id);
+        let rulings: Vec<&Recorded> = planned.status.decisions.iter().filter(of_gate).collect();
+        let denied = rulings.iter().any(|it| !it.allow);
+        let Some(decision) = gate.parameter("decision").filter(|_| !denied) else { continue };
         let allow = decision == "approve";
-        let (by, reason) = if allow {
-            (ELSEWHERE, "it was opened in the Workflow, by somebody who may change that")
-        } else {
-            (DEADLINE, "nobody answered in time")
+        let (by, reason) = match (allow, rulings.is_empty()) {
+            (true, true) => (ELSEWHERE, "it was opened in the Workflow, by somebody who may change that"),
+            (true, false) => continue,
+            (false, true) => (DEADLINE, "nobody answered in time"),
+            (false, false) => (DEADLINE, "it was approved, but only after the Workflow had closed it"),
         };
         planned.status.decisions.push(Recorded {
             stage: Stage::Gate,

@@ -3,7 +3,8 @@
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::world::{World, exits, gives};
+use super::world::{World, exits, gives, stays};
+use crate::engine::{Effect, leftovers};
 use crate::status::WorkflowStatus;
 
 fn worlds() -> Vec<(&'static str, World)> {
@@ -92,4 +93,64 @@ fn a_result_counts_even_if_the_pod_is_gone() {
     world.act(&operated.effects);
     world.status = operated.status;
     assert_eq!(world.node("wf[0].gen").phase, crate::status::NodePhase::Succeeded, "{:#?}", world.tree());
+}
+
+/// Worlds in which something is ended: by a person, by a template that is over, by time.
+fn ending() -> Vec<(&'static str, World)> {
+    let echo = json!({"name": "echo", "container": {"image": "i"}});
+    let server = json!({"name": "server", "daemon": true, "container": {"image": "i"}});
+    let daemon = json!({"entrypoint": "main", "templates": [
+        {"name": "main", "steps": [[{"name": "use", "template": "used"}], [{"name": "last", "template": "echo"}]]},
+        {"name": "used", "steps": [[{"name": "server", "template": "server"}], [{"name": "a", "template": "echo"}]]},
+        server, echo]});
+    let side = json!({"entrypoint": "main", "activeDeadlineSeconds": 60, "templates": [
+        {"name": "main", "steps": [[{"name": "a", "template": "echo"}, {"name": "b", "template": "echo"}]]}, echo]});
+    let late = json!({"entrypoint": "main", "activeDeadlineSeconds": 12, "onExit": "echo", "templates": [
+        {"name": "main", "steps": [[{"name": "a", "template": "echo"}, {"name": "b", "template": "echo"}]]}, echo]});
+    let stay = || vec![("wf[0].a", stays()), ("wf[0].b", stays())];
+    vec![
+        ("daemon", World::new(daemon, vec![("wf[0].use[0].server", stays())])),
+        ("stop", World::new(side.clone(), stay())),
+        ("terminate", World::new(side, stay())),
+        ("late", World::new(late, stay())),
+    ]
+}
+
+/// Runs to the end; at one look the controller is gone after it has stored what it came to, before it has ended anything.
+fn run_ending(name: &str, mut world: World, crash_at: Option<usize>) -> World {
+    for look in 0..100 {
+        if look == 5 && ["stop", "terminate"].contains(&name) {
+            world.workflow.spec.shutdown = if name == "stop" { "Stop" } else { "Terminate" }.to_owned();
+        }
+        let operated = world.look(world.status.clone());
+        world.status = operated.status;
+        let is_lost = |effect: &Effect| crash_at == Some(look) && matches!(effect, Effect::End { .. });
+        let done: Vec<Effect> = operated.effects.into_iter().filter(|effect| !is_lost(effect)).collect();
+        world.act(&done);
+        if world.status.phase.is_completed() {
+            let left = leftovers(&world.status, &world.pods).into_iter().map(|pod| Effect::End { pod });
+            world.act(&left.collect::<Vec<_>>());
+            return world;
+        }
+        world.now += SignedDuration::from_secs(1);
+        world.pass();
+    }
+    panic!("{name} does not end:\n{:#?}", world.tree());
+}
+
+#[test]
+fn wherever_it_forgets_nothing_goes_on_that_was_to_end() {
+    for (name, world) in ending() {
+        let whole = run_ending(name, world.clone(), None);
+        assert!(!whole.ended.is_empty() && whole.alive().is_empty(), "{name}: {:?}", whole.tree());
+        let mut once = whole.ended.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), whole.ended.len(), "{name}: nothing is ended twice");
+        for crash_at in 0..20 {
+            let other = run_ending(name, world.clone(), Some(crash_at));
+            assert_eq!(other.tree(), whole.tree(), "{name}: crash at {crash_at}");
+            assert_eq!(other.alive(), Vec::<&str>::new(), "{name}: crash at {crash_at}");
+        }
+    }
 }

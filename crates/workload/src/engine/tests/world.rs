@@ -113,10 +113,27 @@ impl World {
                     self.started.push((**start).clone());
                     self.pods.insert(start.node_id.clone(), Arc::new(pod(start, "Pending", None)));
                 }
-                Effect::End { pod } => self.ended.push(pod.clone()),
+                Effect::End { pod } => self.end(pod),
                 Effect::Claim(_) | Effect::Unclaim { .. } => {}
             }
         }
+    }
+
+    /// A pod's time is over: its node is told from elsewhere what it came to.
+    fn end(&mut self, name: &str) {
+        self.ended.push(name.to_owned());
+        for start in self.started.iter().filter(|start| start.pod == name) {
+            if let Some(known) = self.pods.get_mut(&start.node_id) {
+                *known = Arc::new(pod(start, "Failed", Some(143)));
+            }
+        }
+    }
+
+    /// Pods that run.
+    pub(super) fn alive(&self) -> Vec<&str> {
+        let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+        let alive = self.pods.values().filter(|pod| matches!(phase(pod).as_str(), "Pending" | "Running"));
+        alive.filter_map(|pod| pod.metadata.name.as_deref()).collect()
     }
 
     /// Every pod that runs goes on by one: it starts, then it ends.

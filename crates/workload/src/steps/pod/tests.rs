@@ -243,3 +243,25 @@ fn what_is_no_step_is_refused() {
     let wrong = case(json!({"container": {"image": 7, "command": ["c"]}}));
     assert!(wrong.refusal().contains("the template makes no pod"), "{}", wrong.refusal());
 }
+
+#[test]
+fn artifacts_that_would_lose_their_encryption_are_refused() {
+    let s3 = |more: Value| {
+        let mut s3 = json!({"endpoint": "e", "bucket": "b", "key": "k"});
+        for (name, value) in more.as_object().unwrap() {
+            s3[name] = value.clone();
+        }
+        s3
+    };
+    let template = |artifact: Value| json!({"name": "t", "container": {"image": "i", "command": ["c"]}, "outputs": {"artifacts": [artifact]}});
+    let own = json!({"name": "a", "path": "/a", "s3": s3(json!({"encryptionOptions": {"enableEncryption": true}}))});
+    let why = case(template(own)).refusal();
+    assert!(why.starts_with("artifact \"a\" asks for s3.encryptionOptions, which is not supported"), "{why}");
+    let mut of_repository = case(template(json!({"name": "a", "path": "/a"})));
+    of_repository.repository = Some(json!({"s3": s3(json!({"useSDKCreds": true}))}));
+    assert!(of_repository.refusal().starts_with("the place of its artifacts asks for s3.useSDKCreds"));
+    // Whoever has none of them there asks for nothing.
+    let mut unused = case(json!({"name": "t", "container": {"image": "i", "command": ["c"]}}));
+    unused.repository = Some(json!({"s3": s3(json!({"useSDKCreds": true}))}));
+    assert!(unused.made().is_ok());
+}
