@@ -26,6 +26,8 @@ use subscriber::Subscriber;
 /// Connections that read values, and questions that wait for each.
 const READERS: usize = 4;
 const WAITING_MAX: usize = 64;
+/// Bytes of a value at most: it travels with the events, which wait for it.
+const VALUE_MAX: usize = 8 * 1024 * 1024;
 /// What Argo CD keeps about Git, which names no application.
 const GIT: [&str; 2] = ["git-refs|", "gitdirs|"];
 
@@ -39,7 +41,7 @@ pub struct Parts {
     pub passage: Passage,
     /// Time.
     pub clock: SharedClock,
-    /// Values larger than that are not sent.
+    /// Values larger than that, or than eight MiB, are not sent.
     pub value_bytes_max: usize,
 }
 
@@ -88,7 +90,7 @@ pub fn start(side: &AgentSide, parts: Parts, registry: &mut Registry, tasks: &Ta
                 server: parts.server.clone(),
                 network: Arc::clone(&parts.network),
                 back: back.clone(),
-                value_bytes_max: parts.value_bytes_max,
+                value_bytes_max: parts.value_bytes_max.min(VALUE_MAX),
             };
             tasks.spawn("reader", reader.run(asked, tasks.token()));
             sender

@@ -1,6 +1,9 @@
 //! Live access: the Kubernetes API of every agent's cluster, reached through the hub.
 
 mod answer;
+mod audit;
+pub mod bodies;
+mod cut;
 mod followed;
 pub mod listener;
 pub mod metrics;
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use thane_runtime::SharedClock;
 
 use crate::gate::{Gate, Peer};
+pub use bodies::Bodies;
 pub(crate) use followed::RESUME_TIMEOUT;
 pub use listener::Authorities;
 pub use metrics::Metrics;
@@ -38,6 +42,8 @@ pub struct Proxy {
     pub events: Option<Arc<dyn Reach>>,
     /// What may pass.
     pub policy: Policy,
+    /// Room for bodies of requests.
+    pub bodies: Bodies,
     /// Counts.
     pub metrics: Metrics,
     /// Time.

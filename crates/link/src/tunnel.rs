@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use thane_api::wire::tunnel::frame::Part;
 use thane_api::wire::tunnel::{End, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 pub use head::{answer_headers, read_headers, request_headers, switches_protocol};
 
@@ -58,6 +58,8 @@ pub struct Sending {
     out: mpsc::Sender<Frame>,
     credit: Arc<Semaphore>,
     sent: Counter,
+    /// Dropped with this: nobody needs credit any more.
+    _open: oneshot::Sender<()>,
 }
 
 /// Takes data from the other side, and gives it credit for more.
@@ -78,6 +80,8 @@ pub struct Inlet {
     pieces: Option<mpsc::Sender<Piece>>,
     credit: Arc<Semaphore>,
     held: Arc<AtomicUsize>,
+    /// Ends when nothing is sent any more.
+    sending: oneshot::Receiver<()>,
 }
 
 #[derive(Debug)]
@@ -92,7 +96,8 @@ pub fn ends(out: &mpsc::Sender<Frame>, counts: &Bytecounts) -> (Sending, Receivi
     let (pieces, taken) = mpsc::channel(WINDOW / COST_MIN + 1);
     let credit = Arc::new(Semaphore::new(WINDOW));
     let held = Arc::new(AtomicUsize::new(0));
-    let sending = Sending { out: out.clone(), credit: Arc::clone(&credit), sent: counts.sent.clone() };
+    let (open, over) = oneshot::channel();
+    let sending = Sending { out: out.clone(), credit: Arc::clone(&credit), sent: counts.sent.clone(), _open: open };
     let receiving = Receiving {
         pieces: taken,
         out: out.downgrade(),
@@ -101,7 +106,7 @@ pub fn ends(out: &mpsc::Sender<Frame>, counts: &Bytecounts) -> (Sending, Receivi
         has_ended: false,
         received: counts.received.clone(),
     };
-    (sending, receiving, Inlet { pieces: Some(pieces), credit, held })
+    (sending, receiving, Inlet { pieces: Some(pieces), credit, held, sending: over })
 }
 
 /// One part as a frame.
@@ -215,11 +220,13 @@ impl Inlet {
         self.pieces.is_none()
     }
 
-    /// Completes when nobody takes the data any more; never after its end.
-    pub async fn abandoned(&self) {
+    /// Completes when frames are of no use any more: nobody takes the data, or, after its end, nobody sends any for which
+    /// there could be credit.
+    pub async fn abandoned(&mut self) {
         match &self.pieces {
             Some(pieces) => pieces.closed().await,
-            None => std::future::pending().await,
+            // Nothing is ever put in it.
+            None => drop((&mut self.sending).await),
         }
     }
 }

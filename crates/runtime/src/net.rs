@@ -3,10 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+/// Whoever has been silent for so long is asked for a sign of life, again and again.
+const SILENT: Duration = Duration::from_mins(1);
+const ASKED_EVERY: Duration = Duration::from_secs(15);
 
 /// A byte stream in both directions.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -155,14 +161,24 @@ impl Listener for TcpSocket {
     fn accept(&self) -> BoxFuture<'_, io::Result<(BoxIo, SocketAddr)>> {
         Box::pin(async move {
             let (stream, peer) = self.socket.accept().await?;
-            // Answers are written whole; waiting to fill a packet only adds delay.
-            let _ = stream.set_nodelay(true);
+            prepare(&stream);
             Ok((Box::new(stream) as BoxIo, peer))
         })
     }
 
     fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+}
+
+/// What every accepted connection is given.
+fn prepare(stream: &TcpStream) {
+    // Answers are written whole; waiting to fill a packet only adds delay.
+    let _ = stream.set_nodelay(true);
+    // A client whose machine has gone says no farewell: what it holds is let go of nevertheless.
+    let keepalive = TcpKeepalive::new().with_time(SILENT).with_interval(ASKED_EVERY);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
+        tracing::debug!(%error, "a client that vanishes will not be noticed on a connection");
     }
 }
 
@@ -189,6 +205,18 @@ mod tests {
         let mut read = [0; 2];
         server.read_exact(&mut read).await.unwrap();
         assert_eq!(&read, b"hi");
+    }
+
+    #[tokio::test]
+    async fn clients_that_vanish_are_noticed() {
+        let listener = TcpListener::bind(loopback(0)).await.unwrap();
+        let (accepted, _client) = tokio::join!(listener.accept(), TcpStream::connect(listener.local_addr().unwrap()));
+        let (accepted, _) = accepted.unwrap();
+        assert!(!SockRef::from(&accepted).keepalive().unwrap());
+        prepare(&accepted);
+        let socket = SockRef::from(&accepted);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!((socket.tcp_keepalive_time().unwrap(), accepted.nodelay().unwrap()), (SILENT, true));
     }
 
     #[tokio::test]

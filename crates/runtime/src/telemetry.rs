@@ -33,6 +33,8 @@ const SUBSYSTEMS: [&str; 15] = [
     "testkit",
     "workload",
 ];
+/// Who asked for what: told whatever the level of the rest, unless that is `off` or this has a level of its own.
+const AUDIT: &str = "thane::audit";
 /// A level text is never longer; it comes over the network too.
 const LEVELS_BYTES_MAX: usize = 4096;
 
@@ -142,7 +144,10 @@ fn parse(text: &str) -> Result<Targets, Error> {
     if text.len() > LEVELS_BYTES_MAX {
         return Err(Error::Levels { text: "…".to_owned(), reason: "too long".to_owned() });
     }
-    text.split(',').map(str::trim).try_fold(Targets::new(), |targets, part| match part.split_once('=') {
+    let is_off = text.split(',').map(str::trim).rfind(|part| !part.contains('=')) == Some("off");
+    let audited = if is_off { LevelFilter::OFF } else { LevelFilter::INFO };
+    let first = Targets::new().with_target(AUDIT, audited);
+    text.split(',').map(str::trim).try_fold(first, |targets, part| match part.split_once('=') {
         None => Ok(targets.with_default(level(text, part)?)),
         Some((target, level_text)) => Ok(targets.with_target(target_name(text, target)?, level(text, level_text)?)),
     })

@@ -124,7 +124,7 @@ async fn start(
     if up.roles {
         let guests = discovery::registry(&place, &mut registry).await?;
         let fleet::Started { hub, proxy, redis, material } =
-            fleet::start(up, &place, &names, &apis, guests, &mut registry).await?;
+            fleet::start(up, &place, &names, &apis, guests, &settings.value.hub.proxy.rules, &mut registry).await?;
         endpoints.extend(redis.map(|redis| ("redis-proxy".to_owned(), format!("redis://{redis}"))));
         endpoints.insert("hub".to_owned(), format!("https://{hub}"));
         endpoints.insert("resource-proxy".to_owned(), format!("https://{proxy}"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Limited};
+use jiff::SignedDuration;
 use kube::client::Body;
 use thane_api::live::{LogRequest, Query};
 use thane_api::wire::logs::LogStreamData;
@@ -29,6 +30,8 @@ const FAREWELL: Duration = Duration::from_secs(30);
 /// Waits before a stream is opened again.
 const AGAIN_FIRST: Duration = Duration::from_millis(200);
 const AGAIN_MAX: Duration = Duration::from_secs(5);
+/// By so much the clocks of a cluster may be behind this one.
+const CLOCKS_APART: SignedDuration = SignedDuration::from_secs(5);
 /// How long it is tried to go on.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
@@ -148,10 +151,14 @@ impl Sender<'_> {
 async fn send(inner: &Inner, sender: Sender<'_>, request: &LogRequest, resume: &mut Resume) -> Result<Outcome, Gone> {
     // It tells the hub that somebody answers, before the log is there.
     sender.piece(Bytes::new()).await?;
+    // Its clock and that of the cluster may differ a little.
+    let now = inner.clock.now();
+    let asked = now.checked_sub(CLOCKS_APART).unwrap_or(now);
     let mut log = match open_log(inner, request).await {
         Ok(log) => log,
         Err(reason) => return sender.end(Some(reason)).await.map(|()| Outcome::Refused),
     };
+    resume.opened(asked);
     while let Some(frame) = log.frame().await {
         match frame.map(hyper::body::Frame::into_data) {
             Ok(Ok(mut data)) => {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use thane_api::live::LogRequest;
 
 /// What may have been sent and not have arrived: the windows and buffers of a connection.
@@ -20,9 +20,16 @@ pub(super) struct Resume {
     marks: VecDeque<(u64, Timestamp)>,
     /// Whether what was sent last ended within a line.
     is_within: bool,
+    /// When the log was first there.
+    opened: Option<Timestamp>,
 }
 
 impl Resume {
+    /// Notes that the log is there.
+    pub(super) fn opened(&mut self, now: Timestamp) {
+        self.opened.get_or_insert(now);
+    }
+
     /// Notes a piece that is sent; pieces begin anywhere in a line.
     pub(super) fn sent(&mut self, piece: &[u8]) {
         if self.marks.back().is_none_or(|(at, _)| self.sent - at >= MARK_EVERY)
@@ -44,8 +51,16 @@ impl Resume {
 
     /// The request that goes on where this one may have been broken off.
     pub(super) fn request(&self, first: &LogRequest) -> LogRequest {
-        let Some((_, time)) = self.marks.front() else { return first.clone() };
-        let since_time = time.to_string();
+        let since = match (self.marks.front(), self.opened) {
+            (Some((_, time)), _) => *time,
+            (None, Some(opened)) if first.tail_lines.is_some() || first.since_seconds.is_some() => {
+                // So many lines or seconds would begin later now, and what came in between would be missing.
+                let seconds = first.since_seconds.filter(|_| first.tail_lines.is_none()).unwrap_or_default();
+                opened.checked_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)
+            }
+            (None, _) => return first.clone(),
+        };
+        let since_time = since.to_string();
         LogRequest { since_time, tail_lines: None, since_seconds: None, ..first.clone() }
     }
 }
@@ -83,6 +98,23 @@ mod tests {
         let lines_back = "2026-01-01T00:09:59.5Z".parse::<Timestamp>().unwrap().duration_since(from).as_secs();
         assert!((63..80).contains(&lines_back), "{lines_back}: about four MiB of lines are repeated");
         assert!(resume.marks.len() < 80);
+    }
+
+    #[test]
+    fn a_log_of_which_nothing_was_sent_begins_where_it_first_would_have() {
+        let (tail, seconds) = (LogRequest { tail_lines: Some(0), ..LogRequest::default() }, LogRequest::default());
+        let seconds = LogRequest { since_seconds: Some(20), ..seconds };
+        let mut resume = Resume::default();
+        assert_eq!(resume.request(&tail), tail, "it never was there");
+        resume.opened("2026-01-01T00:01:00Z".parse().unwrap());
+        resume.opened("2026-01-01T00:02:00Z".parse().unwrap());
+        let again = resume.request(&tail);
+        assert_eq!((&*again.since_time, again.tail_lines), ("2026-01-01T00:01:00Z", None));
+        let again = resume.request(&seconds);
+        assert_eq!((&*again.since_time, again.since_seconds), ("2026-01-01T00:00:40Z", None));
+        assert_eq!(resume.request(&LogRequest::default()), LogRequest::default());
+        resume.sent(b"2026-01-01T00:01:30Z x\n");
+        assert_eq!(resume.request(&tail).since_time, "2026-01-01T00:01:30Z");
     }
 
     #[test]

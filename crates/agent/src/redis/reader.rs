@@ -39,12 +39,7 @@ impl Reader {
             read = self.attempt(client, key).await;
         }
         match read {
-            Ok(Value::Bytes(value)) if value.len() > self.value_bytes_max => {
-                Said::Failed(format!("the value has {} bytes, too many to be sent", value.len()))
-            }
-            Ok(Value::Bytes(value)) => Said::Hit(value),
-            Ok(Value::Null) => Said::Miss,
-            Ok(_) => Said::Failed("the key holds no string".to_owned()),
+            Ok(value) => said(value, self.value_bytes_max),
             Err(error) => {
                 tracing::debug!(redis = %self.server, %error, "a value could not be read");
                 Said::Failed(format!("Redis at {}: {error}", self.server))
@@ -62,5 +57,35 @@ impl Reader {
             *client = Some(open);
         }
         read
+    }
+}
+
+/// What a value of Redis is to the hub.
+fn said(value: Value, bytes_max: usize) -> Said {
+    match value {
+        Value::Bytes(value) if value.len() > bytes_max => {
+            let why = format!("the value has {} bytes, and at most {bytes_max} are sent to the hub", value.len());
+            Said::Failed(why)
+        }
+        Value::Bytes(value) => Said::Hit(value),
+        Value::Null => Said::Miss,
+        _ => Said::Failed("the key holds no string".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_told_and_not_sent() {
+        let value = |length: usize| Value::Bytes(Bytes::from(vec![0; length]));
+        assert_eq!(said(value(8), 8), Said::Hit(Bytes::from(vec![0; 8])));
+        let why = "the value has 9 bytes, and at most 8 are sent to the hub".to_owned();
+        assert_eq!(said(value(9), 8), Said::Failed(why));
+        assert_eq!(said(Value::Null, 0), Said::Miss);
+        assert_eq!(said(Value::Integer(1), 8), Said::Failed("the key holds no string".to_owned()));
     }
 }

@@ -6,11 +6,13 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use thane_link::tunnel::switches_protocol;
 
+use super::audit::Record;
+use super::bodies::Bodies;
 use super::followed::Followed;
 use super::reach::{Body, Caller, Reach, Source, Unreachable};
 use super::status::Refused;
@@ -26,43 +28,22 @@ const AUDIT_ID: &str = "audit-id";
 const BODY_MAX: usize = 4 * 1024 * 1024;
 /// Time to send it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time to wait until there is room for it.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Headers by which a client would be somebody else.
 const IMPERSONATE: &str = "impersonate-";
-
-/// A request as far as it is understood, for the record.
-#[derive(Default)]
-struct Record {
-    user: String,
-    agent: Option<String>,
-    verb: &'static str,
-}
 
 impl Proxy {
     /// Answers one request; refusals are `Status` objects.
     pub(super) async fn answer(&self, client: &Client, request: Request<Incoming>) -> Response<Body> {
-        let mut record = Record { verb: "unknown", ..Record::default() };
         let id = uuid::Uuid::new_v4().to_string();
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let mut record = Record::begin(&request, &id, client.peer.address, &self.metrics);
         let answered = self.carry(client, request, &id, &mut record).await;
         let (response, why) = match answered {
             Ok(response) => (response, String::new()),
             Err(refused) => (refused.response(), refused.message),
         };
-        let code = response.status().as_u16();
-        self.metrics.answered(record.agent.as_deref(), record.verb, code);
-        tracing::info!(
-            target: "thane::audit",
-            user = record.user,
-            agent = record.agent.unwrap_or_default(),
-            verb = record.verb,
-            %method,
-            path,
-            code,
-            why,
-            id,
-            peer = %client.peer.address,
-            "live request"
-        );
+        record.answered(response.status().as_u16(), why);
         response
     }
 
@@ -79,17 +60,17 @@ impl Proxy {
         let way = self.tunnels.way(&agent);
         record.agent = (way != Way::None).then(|| agent.clone());
         let target = Target::read(&parts.method, parts.uri.path(), parts.uri.query()).map_err(unknown)?;
-        record.verb = target.verb;
+        record.understood(&target, parts.uri.query());
         if !self.policy.permits(&caller, &agent, &target) {
             return Err(forbidden(&caller, &agent, &target));
         }
         check_upgrade(&mut parts)?;
         parts.headers.insert(AUDIT_ID, HeaderValue::from_str(id).unwrap_or(HeaderValue::from_static("none")));
-        let body = collect(&parts.headers, body).await?;
+        let body = collect(&parts.headers, body, &self.bodies).await?;
         let request = Request::from_parts(parts, body);
         let answered = match way {
             Way::Tunnel => match Followed::of(&target, &request) {
-                Some(followed) => followed.send(&self.tunnels, &agent, &caller).await,
+                Some(followed) => followed.send(&self.tunnels, &agent, &caller, self.clock.now()).await,
                 None => self.tunnels.send(&agent, &caller, request).await,
             },
             Way::Events => self.by_events(&agent, &caller, request).await,
@@ -178,7 +159,7 @@ fn check_upgrade(parts: &mut Parts) -> Result<(), Refused> {
 }
 
 /// The whole body: agents pass on nothing that is not whole.
-async fn collect(headers: &HeaderMap, body: Incoming) -> Result<Body, Refused> {
+async fn collect(headers: &HeaderMap, body: Incoming, bodies: &Bodies) -> Result<Body, Refused> {
     let large = || {
         let message = format!("Request entity too large: limit is {BODY_MAX}");
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message)
@@ -188,6 +169,13 @@ async fn collect(headers: &HeaderMap, body: Incoming) -> Result<Body, Refused> {
         return Err(large());
     }
     let late = |_| Refused::new(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time");
+    let most = match said {
+        _ if body.is_end_stream() => 0,
+        Some(said) => usize::try_from(said).unwrap_or(BODY_MAX),
+        None => BODY_MAX,
+    };
+    let busy = |_| Refused::new(StatusCode::TOO_MANY_REQUESTS, "too many bodies of requests are under way");
+    let room = tokio::time::timeout(ROOM_TIMEOUT, bodies.room(most)).await.map_err(busy)?;
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await.map_err(late)?;
     let collected = collected.map_err(|error| {
         if error.is::<LengthLimitError>() {
@@ -195,5 +183,5 @@ async fn collect(headers: &HeaderMap, body: Incoming) -> Result<Body, Refused> {
         }
         Refused::new(StatusCode::BAD_REQUEST, "the request's body broke off")
     })?;
-    Ok(Full::new(collected.to_bytes()).map_err(|never| match never {}).boxed_unsync())
+    Ok(room.hold(collected.to_bytes()))
 }

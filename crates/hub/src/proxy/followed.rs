@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, DATE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::body::Frame;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use thane_api::live::Query;
 use tokio::time::Instant;
 
@@ -20,6 +20,10 @@ use crate::lines::Lines;
 pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(20);
 /// An agent that is there again may have an API that is not.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
+/// By so much the clocks of a cluster that does not tell its time may be behind the hub's.
+const CLOCKS_APART: SignedDuration = SignedDuration::from_secs(5);
+/// The first word of a line is a time only if it is no longer than this.
+const TIME_MAX: usize = 40;
 /// Parameters that say where a log begins.
 const BEGINNINGS: [&str; 3] = ["sinceTime", "sinceSeconds", "tailLines"];
 
@@ -52,6 +56,7 @@ impl Followed {
         tunnels: &Tunnels,
         agent: &str,
         caller: &Caller,
+        now: Timestamp,
     ) -> Result<Response<Body>, Unreachable> {
         let response = tunnels.send(agent, caller, self.request(None)?).await?;
         if response.status() != StatusCode::OK {
@@ -59,7 +64,10 @@ impl Followed {
         }
         let (mut parts, body) = response.into_parts();
         parts.headers.remove(CONTENT_LENGTH);
+        let began = began(&parts.headers, now);
         let reading = Reading {
+            start: self.start(began),
+            is_checked: true,
             lines: Lines::new(self.query.is_set("timestamps")),
             followed: self,
             tunnels: tunnels.clone(),
@@ -73,6 +81,20 @@ impl Followed {
             Some((next.map(Frame::data), reading))
         });
         Ok(Response::from_parts(parts, StreamBody::new(pieces).boxed_unsync()))
+    }
+
+    /// Where it begins if it has to be asked for again before a line of it has passed.
+    fn start(&self, began: Timestamp) -> Start {
+        let number = |name: &str| self.query.get(name).and_then(|value| value.parse::<i64>().ok());
+        match (number("tailLines"), number("sinceSeconds")) {
+            (Some(0), _) => Start::Since(began),
+            (Some(_), _) => Start::Tail(began),
+            (None, Some(seconds)) => {
+                let since = began.checked_sub(SignedDuration::from_secs(seconds));
+                Start::Since(since.unwrap_or(Timestamp::MIN))
+            }
+            (None, None) => Start::AsAsked,
+        }
     }
 
     /// The same request, from some time on.
@@ -96,8 +118,37 @@ impl Followed {
     }
 }
 
+/// Where a log begins of which no line has passed. What is said as so many seconds or lines means another beginning
+/// when it is said later, and what came in between would be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Where it was asked for.
+    AsAsked,
+    /// At that time.
+    Since(Timestamp),
+    /// With its last lines, if these reach back to when it was first asked for; else at that time.
+    Tail(Timestamp),
+}
+
+/// When the cluster began to answer, by its own clock if it tells.
+fn began(headers: &HeaderMap, now: Timestamp) -> Timestamp {
+    let told = headers.get(DATE).and_then(|date| date.to_str().ok());
+    let told = told.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|date| date.timestamp());
+    told.or_else(|| now.checked_sub(CLOCKS_APART).ok()).unwrap_or(now)
+}
+
+/// The time of the line that these bytes begin with.
+fn first_time(bytes: &[u8]) -> Option<Timestamp> {
+    let head = &bytes[..bytes.len().min(TIME_MAX)];
+    let end = head.iter().position(|byte| *byte == b' ')?;
+    std::str::from_utf8(&head[..end]).ok()?.parse().ok()
+}
+
 /// A log on its way to whoever reads it.
 struct Reading {
+    start: Start,
+    /// Whether it is known that nothing is missing before what comes.
+    is_checked: bool,
     followed: Followed,
     tunnels: Tunnels,
     agent: String,
@@ -113,7 +164,18 @@ impl Reading {
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
             let new = match self.body.as_mut()?.frame().await {
-                Some(Ok(frame)) => frame.into_data().map_or_else(|_| Bytes::new(), |data| self.lines.take(&data)),
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    if self.is_late(&data) {
+                        self.body = None;
+                        self.body = self.again().await;
+                        if self.body.is_none() {
+                            return Some(Err("the log could not be gone on with".into()));
+                        }
+                        continue;
+                    }
+                    self.lines.take(&data)
+                }
                 None => {
                     self.body = None;
                     self.lines.rest()
@@ -135,10 +197,28 @@ impl Reading {
         }
     }
 
+    /// Whether the last lines begin after the log was first asked for; it is asked for from then on.
+    fn is_late(&mut self, data: &[u8]) -> bool {
+        let Start::Tail(began) = self.start else { return false };
+        if self.is_checked || data.is_empty() {
+            return false;
+        }
+        self.is_checked = true;
+        let is_late = first_time(data).is_none_or(|time| time > began);
+        if is_late {
+            self.start = Start::Since(began);
+        }
+        is_late
+    }
+
     /// The log once more, from where it broke off or before that.
     async fn again(&mut self) -> Option<Body> {
         let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + RESUME_TIMEOUT);
-        let since = self.lines.reached();
+        let since = match (self.lines.reached(), self.start) {
+            (None, Start::Since(since)) => Some(since),
+            (reached, _) => reached,
+        };
+        self.is_checked = since.is_some();
         loop {
             let asking = async {
                 self.tunnels.present(&self.agent).await;
@@ -190,5 +270,47 @@ mod tests {
         let again = followed.request(Some(since)).unwrap().uri().to_string();
         let expected = "follow=true&container=c%20d&timestamps=true&sinceTime=2026-01-01T00%3A00%3A00.5Z";
         assert_eq!(again, format!("/api/v1/namespaces/a/pods/p/log?{expected}"));
+    }
+
+    #[test]
+    fn a_log_of_which_no_line_has_passed_begins_where_it_first_would_have() {
+        let began: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let log = "/api/v1/namespaces/a/pods/p/log?follow=true";
+        for (asked, expected) in [
+            ("", Start::AsAsked),
+            ("&sinceTime=2025-01-01T00:00:00Z", Start::AsAsked),
+            ("&tailLines=0", Start::Since(began)),
+            ("&tailLines=0&sinceSeconds=20", Start::Since(began)),
+            ("&sinceSeconds=20", Start::Since("2026-01-01T00:00:40Z".parse().unwrap())),
+            ("&sinceSeconds=9223372036854775807", Start::Since(Timestamp::MIN)),
+            ("&tailLines=7", Start::Tail(began)),
+            ("&tailLines=many", Start::AsAsked),
+        ] {
+            assert_eq!(followed("GET", &format!("{log}{asked}")).unwrap().start(began), expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn the_clusters_clock_counts_if_it_is_told() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        assert_eq!(began(&headers, now), "2026-01-01T00:00:55Z".parse().unwrap());
+        headers.insert(DATE, "Wed, 31 Dec 2025 23:00:00 GMT".parse().unwrap());
+        assert_eq!(began(&headers, now), "2025-12-31T23:00:00Z".parse().unwrap());
+        headers.insert(DATE, "yesterday".parse().unwrap());
+        assert_eq!(began(&headers, now), "2026-01-01T00:00:55Z".parse().unwrap());
+    }
+
+    #[test]
+    fn last_lines_that_do_not_reach_back_are_not_all_there_is() {
+        let began: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        for (data, is_late) in [
+            ("2026-01-01T00:00:59.9Z a\n2026-01-01T00:01:02Z b\n", false),
+            ("2026-01-01T00:01:00Z a\n", false),
+            ("2026-01-01T00:01:00.1Z a\n", true),
+            ("no time\n", true),
+        ] {
+            assert_eq!(first_time(data.as_bytes()).is_none_or(|time| time > began), is_late, "{data}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use thane_runtime::pki::{self, Trust};
 use thane_runtime::tls::ServerTls;
 use tokio::sync::Semaphore;
 
+use super::cut::{Severable, is_blocked};
 use super::people::Person;
 use super::{Client, Proxy};
 use crate::gate::{Certificate, Peer};
@@ -30,6 +31,9 @@ const STREAMS_MAX: u32 = 250;
 const HEADERS_MAX: u32 = 64 * 1024;
 /// How long to wait before accepting again after the system refused a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// A silent client of HTTP/2 is asked for a sign of life, and has so long to give one.
+const ASKED_EVERY: Duration = Duration::from_secs(30);
+const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Time for open requests to end, once the process stops.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -95,7 +99,11 @@ pub async fn serve(listener: Box<dyn Listener>, tls: ServerTls, proxy: Arc<Proxy
 async fn connection(stream: BoxIo, address: SocketAddr, tls: &ServerTls, proxy: &Arc<Proxy>, tasks: &Tasks) {
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await else { return };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let client = Arc::new(client(chain, address, proxy));
+    let leaf = chain.first().and_then(|leaf| Certificate::read(leaf).ok()).map(|leaf| leaf.fingerprint);
+    // One that is blocked already is refused request by request.
+    let leaf = leaf.filter(|leaf| !is_blocked(&proxy.gate, leaf));
+    let client = Arc::new(client(chain, address, proxy, leaf.is_some()));
+    let stream = Severable::new(stream, leaf, &proxy.gate, tasks);
     let service = {
         let proxy = Arc::clone(proxy);
         service_fn(move |request| {
@@ -103,9 +111,7 @@ async fn connection(stream: BoxIo, address: SocketAddr, tls: &ServerTls, proxy: 
             async move { Ok::<_, Infallible>(proxy.answer(&client, request).await) }
         })
     };
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE).max_headers(100);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX).max_header_list_size(HEADERS_MAX);
+    let builder = server();
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
@@ -120,8 +126,23 @@ async fn connection(stream: BoxIo, address: SocketAddr, tls: &ServerTls, proxy: 
     }
 }
 
-/// Who is at the other end: Argo CD by the fleet's authority, a person by that of the hub's API, never by both.
-fn client(chain: &[CertificateDer<'_>], address: SocketAddr, proxy: &Proxy) -> Client {
+/// The server of one connection, and its bounds.
+fn server() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE).max_headers(100);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADERS_MAX)
+        .keep_alive_interval(ASKED_EVERY)
+        .keep_alive_timeout(SILENCE_MAX);
+    builder
+}
+
+/// Who is at the other end: Argo CD by the fleet's authority, a person by that of the hub's API unless the certificate is
+/// blocked, never by both.
+fn client(chain: &[CertificateDer<'_>], address: SocketAddr, proxy: &Proxy, is_believed: bool) -> Client {
     let now = proxy.clock.now();
     let fleet = match chain.first() {
         Some(leaf) => {
@@ -131,7 +152,47 @@ fn client(chain: &[CertificateDer<'_>], address: SocketAddr, proxy: &Proxy) -> C
         None => Err("no certificate was shown".into()),
     };
     let people = proxy.authorities.people.load();
-    let verified = people.as_ref().filter(|_| fleet.is_err() && !chain.is_empty());
+    let verified = people.as_ref().filter(|_| fleet.is_err() && is_believed);
     let person = verified.and_then(|trust| trust.verify_client(chain, now).ok());
     Client { peer: Peer { address, certificate: fleet }, person: person.as_ref().and_then(Person::new) }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::Full;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// The preface of a client, its empty settings, and the head of `GET /`.
+    fn request() -> Vec<u8> {
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        // HEADERS, with the end of its headers and of the stream, on stream 1: GET, http, /.
+        bytes.extend_from_slice(&[0, 0, 3, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84]);
+        bytes
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_vanishes_ends_its_requests() {
+        let (near, mut far) = tokio::io::duplex(64 * 1024);
+        let (held, mut holders) = tokio::sync::mpsc::channel::<()>(1);
+        let service = service_fn(move |_: http::Request<hyper::body::Incoming>| {
+            let held = held.clone();
+            async move {
+                let _held = held;
+                // A watch that has nothing to tell.
+                std::future::pending::<()>().await;
+                Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::new())))
+            }
+        });
+        far.write_all(&request()).await.unwrap();
+        let builder = server();
+        let ended = builder.serve_connection_with_upgrades(TokioIo::new(near), service).await;
+        assert!(ended.is_err(), "{ended:?}");
+        assert_eq!(holders.recv().await, None);
+        // The client was there all the time, and silent.
+        drop(far);
+    }
 }

@@ -76,9 +76,17 @@ impl Policy {
         Self { rules: rules.into_iter().map(compiled).collect() }
     }
 
-    /// Everything passes: whoever gets in is trusted with the clusters.
-    pub fn everything() -> Self {
-        Self::new(vec![Rule::default()])
+    /// The rules of the configuration, or the default where it has none.
+    pub fn configured(rules: &[Rule]) -> Self {
+        Self::new(if rules.is_empty() { default_rules() } else { rules.to_vec() })
+    }
+
+    /// Everything passes for members of a group, besides what is permitted anyway.
+    #[must_use]
+    pub fn with_everything_for(mut self, group: &str) -> Self {
+        let Self { rules } = Self::new(vec![Rule { callers: vec![format!("group:{group}")], ..Rule::default() }]);
+        self.rules.extend(rules);
+        self
     }
 
     /// Whether a request may pass.

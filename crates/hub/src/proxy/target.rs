@@ -1,6 +1,7 @@
 //! What a request to a Kubernetes API is about, read as Kubernetes reads it.
 
 use http::Method;
+use thane_api::live::Query;
 
 /// What a request is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -132,14 +133,11 @@ fn verb(method: &Method, of_many: bool, watched: bool) -> Result<&'static str, U
     })
 }
 
-/// Whether any `watch` in a query could be read as yes.
+/// Whether any `watch` in a query, however it is written, could be read as yes.
 fn asks_to_watch(query: Option<&str>) -> bool {
-    let mut words = query.unwrap_or_default().split('&').filter_map(|word| match word.split_once('=') {
-        Some(("watch", value)) => Some(value),
-        None if word == "watch" => Some(""),
-        _ => None,
-    });
-    words.any(|value| !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
+    let query = Query::parse(query.unwrap_or_default());
+    let mut values = query.iter().filter(|(name, _)| *name == "watch").map(|(_, value)| value);
+    values.any(|value| !matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
 }
 
 fn segments(path: &str) -> Result<Vec<String>, Unknown> {
@@ -183,6 +181,18 @@ mod tests {
             ("GET", "/api/v1/pods", "list pods - -"),
             ("GET", "/api/v1/pods?watch=true", "watch pods - -"),
             ("GET", "/api/v1/pods?watch=false", "list pods - -"),
+            ("GET", "/api/v1/pods?%77atch=true", "watch pods - -"),
+            ("GET", "/api/v1/pods?w%61tch=%31", "watch pods - -"),
+            ("GET", "/api/v1/pods?watch=1", "watch pods - -"),
+            ("GET", "/api/v1/pods?watch", "watch pods - -"),
+            ("GET", "/api/v1/pods?watch=%66alse", "list pods - -"),
+            ("GET", "/api/v1/pods?watch=false&watch=true", "watch pods - -"),
+            ("GET", "/api/v1/pods?watch=false&limit=1&%77%61tch=1", "watch pods - -"),
+            ("GET", "/api/v1/pods?limit=1;watch=true", "list pods - -"),
+            ("GET", "/api/v1/pods?follow=true", "list pods - -"),
+            ("HEAD", "/api/v1/namespaces/a/pods/p?watch=t", "watch pods a p"),
+            ("DELETE", "/api/v1/namespaces/a/pods?watch=true", "deletecollection pods a -"),
+            ("GET", "/api/v1/namespaces/a/pods/p/log?%66ollow=true&follow=1", "get pods/log a p"),
             ("GET", "/api/v1/watch/namespaces/a/pods", "watch pods a -"),
             ("GET", "/api/v1/namespaces/a/pods/p", "get pods a p"),
             ("GET", "/api/v1/namespaces/a/pods/p/log?follow=true", "get pods/log a p"),

@@ -195,14 +195,14 @@ impl Tunnels {
     /// Bytes to and from a place that the agent reaches and may carry them to, given as `host:port`.
     pub async fn connect(&self, agent: &str, user: &Caller, place: &str) -> Result<TunnelStream, Unreachable> {
         let connecting = async {
-            let parked = self.take(agent).await?;
+            let parked = self.take(agent, user).await?;
             stream::connect(&self.shared, agent, user, place, parked).await
         };
         let late = |_| Unreachable::Late(agent.to_owned());
         tokio::time::timeout(self.shared.config.answer_timeout, connecting).await.map_err(late)?
     }
 
-    async fn take(&self, agent: &str) -> Result<Parked, Unreachable> {
+    async fn take(&self, agent: &str, user: &Caller) -> Result<Parked, Unreachable> {
         let absent = || Unreachable::NotConnected(agent.to_owned());
         let close = {
             let present = self.shared.present.lock();
@@ -211,11 +211,11 @@ impl Tunnels {
         let coming = {
             let mut agents = self.shared.agents.lock();
             let lot = agents.entry(agent.to_owned()).or_default();
-            if let Some(parked) = lot.take() {
+            if let Some(parked) = lot.take(&user.name) {
                 return Ok(parked);
             }
             let (give, coming) = oneshot::channel();
-            if !lot.wait(give, self.shared.config.waiting_max) {
+            if !lot.wait(&user.name, give, self.shared.config.waiting_max) {
                 self.shared.metrics.full.inc();
                 return Err(Unreachable::Busy(agent.to_owned()));
             }
@@ -252,7 +252,7 @@ impl Reach for Tunnels {
         Box::pin(async move {
             let late = || Unreachable::Late(agent.clone());
             let answering = async {
-                let parked = self.take(&agent).await?;
+                let parked = self.take(&agent, &user).await?;
                 call::Asked::new(&self.shared, &agent, &user, request).send(parked).await
             };
             tokio::time::timeout(self.shared.config.answer_timeout, answering).await.map_err(|_| late())?

@@ -174,7 +174,8 @@ impl<'a> Connection<'a> {
                 Some((ticket, answer)) = self.answers.next(), if !self.answers.is_empty() => {
                     self.session.answered(ticket, answer);
                 }
-                channels = self.told.channels() => {
+                // Nobody hears twice that something has changed while the first word of it waits.
+                channels = self.told.channels(), if has_room => {
                     for channel in channels {
                         self.session.notified(channel.as_bytes());
                     }
@@ -239,3 +240,6 @@ impl<'a> Connection<'a> {
 fn nonzero(written: io::Result<usize>) -> io::Result<()> {
     if written? == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,11 @@ impl Told {
         self.some.notify_one();
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.channels.lock().is_empty()
+    }
+
     /// Waits for messages; each channel once, however many there were.
     pub(super) async fn channels(&self) -> BTreeSet<String> {
         loop {

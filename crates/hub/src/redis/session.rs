@@ -2,6 +2,8 @@
 //! answers come back.
 
 mod asked;
+mod passed;
+mod probe;
 #[cfg(test)]
 mod tests;
 
@@ -10,8 +12,11 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use thane_redis::command::{Commands, Piece};
-use thane_redis::reply::{Beginning, Scanner, beginning};
+use thane_redis::reply::Scanner;
 use thane_redis::{Malformed, Protocol, write};
+
+use passed::UnderWay;
+use probe::Probe;
 
 /// Says whose application a key is about.
 pub trait Owners: Send + Sync {
@@ -56,6 +61,8 @@ pub(super) enum Answer {
     Subscribed,
     /// The kind of an error, and why.
     Failed(&'static str, String),
+    /// The hub's Redis does not let this client ask, and said so in these bytes.
+    Forbidden(Bytes),
 }
 
 /// What is to be done outside.
@@ -76,8 +83,8 @@ pub(super) enum Effect {
 enum Due {
     /// The hub's Redis gives it.
     Upstream(Awaited),
-    /// An agent gives it.
-    Agent { ticket: u64, channel: Option<Bytes>, answer: Option<Answer> },
+    /// An agent gives it, if the hub's Redis lets the client ask.
+    Agent { ticket: u64, channel: Option<Bytes>, probe: Probe, answer: Option<Answer> },
     /// It is known.
     Known(Known),
 }
@@ -101,6 +108,8 @@ enum Known {
 /// A channel of an agent that the client listens to.
 #[derive(Debug)]
 struct Channel {
+    /// The question that took it; an earlier one of the same name was left.
+    ticket: u64,
     is_confirmed: bool,
     /// There was a message; it is told as soon as it can be.
     has_message: bool,
@@ -118,8 +127,8 @@ pub(super) struct Session {
     /// Bytes of answers that wait for their turn.
     held_bytes: usize,
     scanner: Scanner,
-    /// What the reply of the hub's Redis that is under way is, and whether somebody waits for it.
-    under_way: Option<(Beginning, bool)>,
+    /// The reply of the hub's Redis that is under way.
+    under_way: Option<UnderWay>,
     /// Bytes of the hub's Redis that wait for an agent's answer before them.
     held: BytesMut,
     protocol: Protocol,
@@ -176,7 +185,7 @@ impl Session {
         let is_first = matches!(self.due.front(), Some(Due::Agent { ticket: first, .. }) if *first == ticket);
         let (held, max) = (self.held_bytes, self.bounds.held_bytes_max);
         let waiting = self.due.iter_mut().find_map(|due| match due {
-            Due::Agent { ticket: number, answer, channel } if *number == ticket && answer.is_none() => {
+            Due::Agent { ticket: number, answer, channel, .. } if *number == ticket && answer.is_none() => {
                 Some((answer, channel))
             }
             _ => None,
@@ -192,7 +201,7 @@ impl Session {
             }
             Answer::Failed(kind, why) => {
                 if let Some(channel) = channel {
-                    self.channels.remove(channel);
+                    forget(&mut self.channels, channel, ticket);
                 }
                 Answer::Failed(kind, why)
             }
@@ -228,7 +237,7 @@ impl Session {
 
     /// Whether more of the hub's Redis is to be read: not while an agent's answer has to go before it.
     pub(super) fn reads_upstream(&self) -> bool {
-        self.scanner.is_within() || !matches!(self.due.front(), Some(Due::Agent { .. }))
+        self.scanner.is_within() || !matches!(self.due.front(), Some(Due::Agent { .. })) || self.is_probe_next()
     }
 
     /// Does all that can be done now.
@@ -296,11 +305,18 @@ impl Session {
                         self.say(&known);
                     }
                 }
-                Some(Due::Agent { answer, channel, .. }) => {
-                    let Some(answer) = answer.take() else { return Ok(()) };
-                    let channel = channel.take();
+                Some(Due::Agent { probe, answer, channel, .. }) if probe.is_over() && answer.is_some() => {
+                    let (answer, channel) = (answer.take(), channel.take());
                     self.due.pop_front();
-                    self.give(answer, channel);
+                    if let Some(answer) = answer {
+                        self.give(answer, channel);
+                    }
+                }
+                // What the hub's Redis says to a later probe need not wait: nobody is told of it.
+                Some(Due::Agent { .. }) => {
+                    if !self.is_probe_next() || !self.pass()? {
+                        return Ok(());
+                    }
                 }
                 Some(Due::Upstream(_)) | None => {
                     if !self.pass()? {
@@ -323,6 +339,7 @@ impl Session {
                 self.say(&Known::Error("ERR", "the agent answered another question".to_owned()));
             }
             (Answer::Failed(kind, why), _) => self.say(&Known::Error(kind, why)),
+            (Answer::Forbidden(said), _) => self.effects.push(Effect::ToClient(said)),
         }
     }
 
@@ -353,54 +370,11 @@ impl Session {
             }
         }
     }
+}
 
-    /// Passes on what the hub's Redis has said, up to the end of one reply; whether one has ended.
-    fn pass(&mut self) -> Result<bool, Malformed> {
-        if self.held.is_empty() {
-            return Ok(false);
-        }
-        if self.is_pipe && self.due.is_empty() && !self.scanner.is_within() {
-            self.effects.push(Effect::ToClient(self.held.split().freeze()));
-            return Ok(false);
-        }
-        if self.under_way.is_none() {
-            let listens = self.confirmations > 0 || self.upstream.values().any(|names| !names.is_empty());
-            let Some(begins) = beginning(&self.held, listens && self.protocol == Protocol::Resp2) else {
-                return Ok(false);
-            };
-            let is_awaited = match (begins, self.due.front()) {
-                (Beginning::Unasked, _) | (_, None) => false,
-                (Beginning::Confirmation, Some(Due::Upstream(awaited))) => {
-                    awaited.confirmations > 0 || self.protocol == Protocol::Resp2
-                }
-                (_, Some(_)) => true,
-            };
-            self.under_way = Some((begins, is_awaited));
-        }
-        let scanned = self.scanner.scan(&self.held)?;
-        self.effects.push(Effect::ToClient(self.held.split_to(scanned.used).freeze()));
-        if !scanned.is_whole {
-            return Ok(false);
-        }
-        if let Some((begins, true)) = self.under_way.take() {
-            self.came(begins);
-        }
-        Ok(true)
-    }
-
-    /// The reply that was due has come.
-    fn came(&mut self, begins: Beginning) {
-        let Some(Due::Upstream(awaited)) = self.due.front_mut() else { return };
-        if begins == Beginning::Confirmation && awaited.confirmations > 1 {
-            awaited.confirmations -= 1;
-            return;
-        }
-        self.confirmations -= usize::from(awaited.confirmations > 0);
-        if begins != Beginning::Error
-            && let Some(protocol) = awaited.protocol
-        {
-            self.protocol = protocol;
-        }
-        self.due.pop_front();
+/// A channel is not listened to any more, unless it was taken again since.
+fn forget(channels: &mut BTreeMap<Bytes, Channel>, channel: &Bytes, ticket: u64) {
+    if channels.get(channel).is_some_and(|taken| taken.ticket == ticket) {
+        channels.remove(channel);
     }
 }

@@ -40,11 +40,16 @@ fn server(port: u16) -> Server {
 
 impl Bed {
     async fn start(answer_timeout: Duration) -> Self {
+        Self::with(answer_timeout, "").await
+    }
+
+    /// The hub's Redis wants a password, unless it is empty.
+    async fn with(answer_timeout: Duration, password: &'static str) -> Self {
         let (tasks, _) = Tasks::root("test");
         let network = Tcp::shared();
         let (got, commands) = mpsc::channel(64);
         let redis = network.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let upstream = server(redis.local_addr().port());
+        let upstream = Server { password: password.to_owned(), ..server(redis.local_addr().port()) };
         let (group, stop) = (tasks.clone(), tasks.token());
         tasks.spawn(
             "redis",
@@ -55,11 +60,16 @@ impl Bed {
                         "client",
                         stop.run_until_cancelled_owned(async move {
                             let (mut asked, mut buffer) = (Commands::new(|_| true), [0; 4096]);
+                            let mut is_known = password.is_empty();
                             while let Ok(read @ 1..) = stream.read(&mut buffer).await {
                                 asked.push(&buffer[..read]);
                                 while let Ok(Some(Piece::Whole(words, _))) = asked.next_piece() {
+                                    is_known |= [&b"AUTH"[..], b"HELLO"].contains(&&words[0][..])
+                                        && words.last().is_some_and(|word| word == password);
                                     got.send(words).await.unwrap();
-                                    stream.write_all(b"+OK\r\n").await.unwrap();
+                                    let said: &[u8] =
+                                        if is_known { b"+OK\r\n" } else { b"-NOAUTH Authentication required.\r\n" };
+                                    stream.write_all(said).await.unwrap();
                                 }
                             }
                         })
@@ -103,11 +113,11 @@ impl Bed {
         Agent { events: self.passage.attach("one", close.clone()), close, desk: Arc::clone(&self.desk) }
     }
 
-    /// The next command of the hub's Redis that is not about clusters.
+    /// The next command of the hub's Redis that is neither about clusters nor whether an agent may be asked.
     async fn command(&mut self) -> Vec<Bytes> {
         loop {
             let words = self.commands.recv().await.unwrap();
-            if !words[1..].first().is_some_and(|key| key.starts_with(b"cluster|info|")) {
+            if !words[1..].first().is_some_and(|key| key.starts_with(b"cluster|info|") || key == KEY.as_bytes()) {
                 return words;
             }
         }
@@ -157,8 +167,8 @@ async fn agents_answer_for_their_keys_and_the_hub_for_the_rest() {
     let mut bed = Bed::start(Duration::from_secs(20)).await;
     let (mut client, mut agent) = (bed.client().await, bed.agent());
     client.send(&["GET", KEY]).await.unwrap();
-    client.send(&["SET", "a", "b"]).await.unwrap();
     client.send(&["get", KEY]).await.unwrap();
+    client.send(&["SET", "a", "b"]).await.unwrap();
     assert_eq!(bed.command().await, ["SET", "a", "b"].map(|word| Bytes::from_static(word.as_bytes())));
     let (first, second) = (agent.asked().await, agent.asked().await);
     assert_eq!(first.ask, Ask::Get(KEY.to_owned()));
@@ -167,7 +177,7 @@ async fn agents_answer_for_their_keys_and_the_hub_for_the_rest() {
     agent.says("one", &Request { id: "x".to_owned(), ..first.clone() }, Said::Miss);
     agent.says("one", &second, Said::Miss);
     agent.says("one", &first, Said::Hit(Bytes::from_static(b"v")));
-    for expected in [text("v"), text("OK"), Value::Null] {
+    for expected in [text("v"), Value::Null, text("OK")] {
         assert_eq!(client.next().await.unwrap(), expected);
     }
     drop(client);
@@ -233,4 +243,29 @@ async fn agents_are_shown_as_they_are() {
     assert_eq!((&words[0][..], &words[1][..]), (&b"SET"[..], &b"cluster|info|https://one|1.8.3.gz"[..]));
     assert_eq!((&words[3][..], &words[4][..]), (&b"EX"[..], &b"600"[..]));
     bed.end().await;
+}
+
+#[tokio::test]
+async fn agents_are_asked_for_whom_the_hubs_redis_knows() {
+    for auth in [&["AUTH", "secret"][..], &["HELLO", "2", "AUTH", "default", "secret"]] {
+        let bed = Bed::with(Duration::from_secs(20), "secret").await;
+        let (mut client, mut agent) = (bed.client().await, bed.agent());
+        for command in [&["GET", KEY][..], &["SUBSCRIBE", KEY], &["AUTH", "wrong"], &["GET", KEY]] {
+            match client.call(command).await {
+                Err(Error::Refused(why)) => assert_eq!(why, "NOAUTH Authentication required.", "{command:?}"),
+                other => panic!("{command:?}: {other:?}"),
+            }
+        }
+        assert!(agent.events.try_recv().is_err(), "the agent heard of it");
+        // In one go: the answer to it counts for what comes after.
+        client.send(auth).await.unwrap();
+        client.send(&["GET", KEY]).await.unwrap();
+        assert_eq!(client.next().await.unwrap(), text("OK"));
+        let request = agent.asked().await;
+        assert_eq!(request.ask, Ask::Get(KEY.to_owned()));
+        agent.says("one", &request, Said::Hit(Bytes::from_static(b"v")));
+        assert_eq!(client.next().await.unwrap(), text("v"));
+        drop(client);
+        bed.end().await;
+    }
 }

@@ -4,6 +4,7 @@
 mod answered;
 mod asked;
 mod bed;
+mod door;
 mod events;
 mod failures;
 mod guests;

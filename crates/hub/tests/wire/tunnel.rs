@@ -9,7 +9,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Frame as BodyFrame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use thane_agent::connection::Opened;
-use thane_agent::tunnel::{self, Tunnel};
+use thane_agent::tunnel::{self, Places, Tunnel};
 use thane_api::event::TUNNEL;
 use thane_api::wire::tunnel::frame::Part;
 use thane_api::wire::tunnel::tunnel_client::TunnelClient;
@@ -17,6 +17,10 @@ use thane_api::wire::tunnel::{Answer, Frame};
 use thane_hub::proxy::tunnel::Way;
 use thane_hub::proxy::{Body, Caller, Reach, Source, Unreachable};
 use thane_hub::transport::Stream;
+use thane_link::tunnel::WINDOW;
+use thane_runtime::net::Tcp;
+use thane_sync::mapping::Pattern;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
@@ -66,22 +70,30 @@ fn cluster(name: &'static str, held: mpsc::Sender<()>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-struct Connected {
+pub(crate) struct Connected {
     stream: Stream,
     opened: Opened,
-    tunnel: Tunnel,
+    pub(crate) tunnel: Tunnel,
     /// Held by every body under way, by the cluster, and here.
     held: mpsc::Sender<()>,
 }
 
 async fn connect(bed: &mut Bed, name: &'static str) -> Connected {
+    connect_with(bed, name, |tunnel| tunnel).await
+}
+
+pub(crate) async fn connect_with(
+    bed: &mut Bed,
+    name: &'static str,
+    change: impl FnOnce(Tunnel) -> Tunnel,
+) -> Connected {
     let mut config = bed.config();
     config.capabilities.insert(TUNNEL.to_owned());
     let (stream, opened) = bed.pair(name, config).await;
     bed.tunnels.connected(&stream.identity, stream.close.clone());
     let (held, _) = mpsc::channel(1);
     let options = tunnel::Config { answer_timeout: Duration::from_millis(200), ..tunnel::Config::default() };
-    let tunnel = Tunnel::new(cluster(name, held.clone()), options);
+    let tunnel = change(Tunnel::new(cluster(name, held.clone()), options));
     let tasks = bed.tasks.child("tunnel");
     tasks.spawn("serve", tunnel.clone().serve(opened.calls.clone(), opened.close.clone(), tasks.clone()));
     Connected { stream, opened, tunnel, held }
@@ -96,7 +108,7 @@ async fn text(response: Response<Body>) -> String {
 }
 
 /// Waits until something is as it should be; what is counted can only be asked for.
-async fn until(what: impl Fn() -> bool) {
+pub(crate) async fn until(what: impl Fn() -> bool) {
     within(async {
         while !what() {
             tokio::task::yield_now().await;
@@ -215,4 +227,38 @@ async fn calls_are_bound_to_who_makes_them_and_to_their_order() {
         }
     }
     assert_eq!((failed, bed.tunnels.metrics().broken()), (1, 1));
+}
+
+/// A cluster's service that says all it has to say first, and then takes in everything.
+async fn speaks_first(listener: tokio::net::TcpListener) -> usize {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.write_all(b"go on").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut taken = Vec::new();
+    stream.read_to_end(&mut taken).await.unwrap();
+    taken.len()
+}
+
+#[tokio::test]
+async fn who_has_said_everything_may_still_listen() {
+    let mut bed = Bed::start().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let places = Places::new(Tcp::shared(), vec![Pattern::new("127.0.0.1:*")]);
+    let agent = connect_with(&mut bed, "agent-a", |tunnel| tunnel.reaching(places)).await;
+    let asking = async {
+        let mut stream = within(bed.tunnels.connect("agent-a", &ann(), &place)).await.unwrap();
+        let mut said = Vec::new();
+        within(stream.read_to_end(&mut said)).await.unwrap();
+        assert_eq!(said, b"go on");
+        // More than may be under way without credit, which comes after the end of the other direction.
+        within(stream.write_all(&vec![7; 3 * WINDOW])).await.unwrap();
+        within(stream.shutdown()).await.unwrap();
+        stream
+    };
+    let (stream, taken) = tokio::join!(asking, within(speaks_first(listener)));
+    assert_eq!(taken, 3 * WINDOW);
+    drop(stream);
+    until(|| bed.tunnels.metrics().open() == 0 && agent.tunnel.metrics().open() == 0).await;
+    assert_eq!(bed.tunnels.metrics().broken(), 0);
 }

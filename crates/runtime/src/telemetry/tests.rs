@@ -93,3 +93,20 @@ fn every_crate_has_a_level_of_its_own() {
     names.sort();
     assert_eq!(names, SUBSYSTEMS);
 }
+
+#[test]
+fn who_asked_for_what_is_told_at_every_level_but_off() {
+    let told = |level: &str| {
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let (subscriber, _levels) = subscriber(&config(level, Format::Json), false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, || tracing::info!(target: "thane::audit", "asked"));
+        captured.take().contains("asked")
+    };
+    for level in ["info", "warn", "error,hub=debug", "hub=warn", "off,thane::audit=info", "trace"] {
+        assert!(told(level), "{level}");
+    }
+    for level in ["off", "info,off", "thane::audit=warn", "info,thane::audit=off"] {
+        assert!(!told(level), "{level}");
+    }
+}

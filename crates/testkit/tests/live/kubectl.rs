@@ -163,6 +163,10 @@ fn refusals(bed: &Bed) {
     ]);
     hub(&["create", "clusterrolebinding", "use-1", "--clusterrole=use-1", "--serviceaccount=default:guest"]);
     until("the guest may", || guest(&["get", "configmaps"]).status.success());
+    // What may pass is for a guest what a hub of its own lets pass by default; everything is for administrators.
+    let refused = guest(&["get", "leases.coordination.k8s.io"]);
+    assert!(told(&refused).contains("the policy of live access"), "{}", told(&refused));
+    bed.says(&["get", "leases.coordination.k8s.io"]);
 }
 
 fn pods(bed: &Bed) {

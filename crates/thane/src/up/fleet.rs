@@ -18,7 +18,7 @@ use thane_apiserver::ApiServer;
 use thane_apiserver::embedded::Embedded;
 use thane_hub::gate::{self, Gate, Method, Tokens};
 use thane_hub::live::Events;
-use thane_hub::proxy::{Tunnels, tunnel};
+use thane_hub::proxy::{Rule, Tunnels, tunnel};
 use thane_hub::registration::Registration;
 use thane_hub::transport::Guests;
 use thane_link::Passage;
@@ -75,6 +75,7 @@ pub(super) async fn start(
     names: &[String],
     apis: &[Embedded],
     guests: Guests,
+    rules: &[Rule],
     registry: &mut Registry,
 ) -> Result<Started, Failure> {
     let proxy = place.network.bind(super::listen(up.proxy_address, up.ephemeral_ports)).await?;
@@ -104,7 +105,7 @@ pub(super) async fn start(
         guests,
     };
     let redis = start_hub(up, place, parts, listener, &material, registry).await?;
-    let door = live::Door { listener: proxy, material: &material, hub: &apis[0], client, gate, tunnels, events };
+    let door = live::Door { listener: proxy, material: &material, hub: &apis[0], client, gate, tunnels, events, rules };
     live::start(place, door, registry)?;
     for (number, (agent, api)) in agents.iter().zip(&apis[1..]).enumerate() {
         let autonomous = number + usize::from(up.autonomous) >= agents.len();

@@ -51,7 +51,6 @@ fn the_default_is_what_argo_cd_manages_and_events_to_read() {
     }
     assert!(policy.permits(&argocd, "x", &Target { verb: "get", ..Target::default() }), "discovery");
     assert!(!Policy::new(Vec::new()).permits(&argocd, "x", &target("get pods a")), "no rule, no way");
-    assert!(Policy::everything().permits(&argocd, "x", &target("create serviceaccounts/token a")));
 }
 
 #[test]
@@ -92,5 +91,29 @@ fn user_by_agent_by_verb_by_namespace() {
     ] {
         let permits = policy.permits(who, agent, &target(what));
         assert_eq!(permits, permitted, "{} at {agent}: {what}", who.name);
+    }
+}
+
+#[test]
+fn a_group_may_have_everything_and_others_what_is_configured() {
+    let token = target("create serviceaccounts/token a");
+    let admin = caller(Source::People, "ann", &["system:authenticated", "system:masters"]);
+    // Neither a name nor another door makes a member.
+    let others = [
+        caller(Source::People, "system:masters", &["system:authenticated"]),
+        caller(Source::People, "bob", &["masters", "system"]),
+        caller(Source::Argocd, "argocd", &["system:masters"]),
+    ];
+    let readers = Rule { verbs: vec!["get".to_owned()], kinds: vec!["pods".to_owned()], ..Rule::default() };
+    for (rules, updates) in [(Vec::new(), true), (vec![readers], false)] {
+        let policy = Policy::configured(&rules);
+        assert!(!policy.permits(&admin, "x", &token));
+        let policy = policy.with_everything_for("system:masters");
+        assert!(policy.permits(&admin, "x", &token) && policy.permits(&admin, "x", &target("delete nodes -")));
+        for other in &others {
+            assert!(!policy.permits(other, "x", &token), "{other:?}");
+            assert!(policy.permits(other, "x", &target("get pods a")));
+            assert_eq!(policy.permits(other, "x", &target("update pods a")), updates);
+        }
     }
 }

@@ -133,7 +133,7 @@ pub(super) async fn begin(
     let open = Open::begin(shared, &end);
     out.send(frame(Part::Request(head))).await.map_err(|_| Unreachable::NotConnected(agent.to_owned()))?;
     let (tell, told) = oneshot::channel();
-    let reader = Reader { frames, inlet, out, tell: Some(tell), shared: Arc::clone(shared) };
+    let reader = Reader { frames, inlet, out: Some(out), tell: Some(tell), shared: Arc::clone(shared) };
     let (stop, over) = (shared.tasks.token(), end.clone());
     shared.tasks.spawn("tunnel-answer", async move {
         tokio::select! {
@@ -200,8 +200,8 @@ async fn pump(mut body: Body, sending: Sending) {
 struct Reader {
     frames: Streaming<Frame>,
     inlet: Inlet,
-    /// Held for as long as the call is of use.
-    out: mpsc::Sender<Frame>,
+    /// Held until the agent has said everything; after that the call is as long as what is sent to it.
+    out: Option<mpsc::Sender<Frame>>,
     tell: Option<oneshot::Sender<Part>>,
     shared: Arc<Shared>,
 }
@@ -214,16 +214,20 @@ impl Reader {
             self.shared.metrics.broken.inc();
             tracing::warn!(%broken, "an agent broke the rules of the tunnel");
         }
-        drop(self.out);
     }
 
     async fn take_all(&mut self) -> Result<(), Broken> {
-        while !self.inlet.has_ended() {
+        loop {
+            if self.inlet.has_ended() {
+                self.out = None;
+            }
             let message = tokio::select! {
                 message = self.frames.message() => message,
                 () = self.inlet.abandoned() => return Ok(()),
             };
-            let frame = message.ok().flatten().ok_or(Broken::Gone)?;
+            let Some(frame) = message.ok().flatten() else {
+                return if self.inlet.has_ended() { Ok(()) } else { Err(Broken::Gone) };
+            };
             let is_data = matches!(frame.part, Some(Part::Data(_) | Part::End(_)));
             if is_data && self.tell.is_some() {
                 return Err(Broken::Order);
@@ -237,6 +241,5 @@ impl Reader {
                 }
             }
         }
-        Ok(())
     }
 }

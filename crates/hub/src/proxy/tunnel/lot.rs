@@ -1,6 +1,6 @@
 //! Where one agent's calls wait for requests, and requests for calls.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,6 +8,10 @@ use thane_api::wire::tunnel::Frame;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
+
+/// Of an agent's calls and of the places to wait for them, what one caller may have: others always find some.
+const CALLS_OF_ONE: usize = 144;
+const WAITING_OF_ONE: (usize, usize) = (1, 2);
 
 /// A call that waits for a request.
 pub(super) struct Parked {
@@ -18,52 +22,133 @@ pub(super) struct Parked {
     pub(super) ended: CancellationToken,
 }
 
-/// One agent's.
-#[derive(Default)]
-pub(super) struct Lot {
-    parked: VecDeque<Parked>,
-    waiting: VecDeque<oneshot::Sender<Parked>>,
+/// What is kept and given.
+pub(super) trait Call {
+    fn id(&self) -> u64;
+    /// Whether a request could still use it.
+    fn is_there(&self) -> bool;
 }
 
-impl Lot {
-    /// Gives the call to whoever waits first, or keeps it; false if there is no place.
-    pub(super) fn park(&mut self, mut parked: Parked, parked_max: usize) -> bool {
-        while let Some(waiting) = self.waiting.pop_front() {
-            match waiting.send(parked) {
-                Ok(()) => return true,
-                // Whoever waited has left.
-                Err(back) => parked = back,
-            }
-        }
+impl Call for Parked {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn is_there(&self) -> bool {
+        !self.out.is_closed() && !self.ended.is_cancelled()
+    }
+}
+
+/// Requests of one caller.
+struct Queue<C> {
+    caller: String,
+    waiting: VecDeque<oneshot::Sender<C>>,
+}
+
+/// One agent's. Callers take turns, however many requests each of them has.
+pub(super) struct Lot<C = Parked> {
+    parked: VecDeque<C>,
+    /// In turn; none is empty.
+    waiting: VecDeque<Queue<C>>,
+    /// Whose request has which call.
+    taken: HashMap<u64, String>,
+}
+
+impl<C> Default for Lot<C> {
+    fn default() -> Self {
+        Self { parked: VecDeque::new(), waiting: VecDeque::new(), taken: HashMap::new() }
+    }
+}
+
+impl<C: Call> Lot<C> {
+    /// Gives the call to whose turn it is, or keeps it; false if there is no place.
+    pub(super) fn park(&mut self, call: C, parked_max: usize) -> bool {
+        let Some(call) = self.give(call) else { return true };
         if self.parked.len() >= parked_max {
             return false;
         }
-        self.parked.push_back(parked);
+        self.parked.push_back(call);
         true
     }
 
-    /// The call that has waited longest and is still there.
-    pub(super) fn take(&mut self) -> Option<Parked> {
-        std::iter::from_fn(|| self.parked.pop_front())
-            .find(|parked| !parked.out.is_closed() && !parked.ended.is_cancelled())
+    /// The call that has waited longest and is still there, unless the caller has enough of them.
+    pub(super) fn take(&mut self, caller: &str) -> Option<C> {
+        if !self.may_take(caller) {
+            return None;
+        }
+        let call = std::iter::from_fn(|| self.parked.pop_front()).find(Call::is_there)?;
+        self.taken.insert(call.id(), caller.to_owned());
+        Some(call)
     }
 
-    /// Waits for a call; false if too many do.
-    pub(super) fn wait(&mut self, give: oneshot::Sender<Parked>, waiting_max: usize) -> bool {
-        if self.waiting.len() >= waiting_max {
-            self.waiting.retain(|waiting| !waiting.is_closed());
+    /// Waits for a call; false if too many do, or too many of this caller.
+    pub(super) fn wait(&mut self, caller: &str, give: oneshot::Sender<C>, waiting_max: usize) -> bool {
+        let (part, of) = WAITING_OF_ONE;
+        let has_place = |lot: &Self| {
+            let own = lot.waiting.iter().find(|queue| queue.caller == caller).map_or(0, |queue| queue.waiting.len());
+            let all: usize = lot.waiting.iter().map(|queue| queue.waiting.len()).sum();
+            all < waiting_max && own < (waiting_max * part).div_ceil(of)
+        };
+        if !has_place(self) {
+            for queue in &mut self.waiting {
+                queue.waiting.retain(|waiting| !waiting.is_closed());
+            }
+            self.waiting.retain(|queue| !queue.waiting.is_empty());
+            if !has_place(self) {
+                return false;
+            }
         }
-        let has_place = self.waiting.len() < waiting_max;
-        if has_place {
-            self.waiting.push_back(give);
+        match self.waiting.iter_mut().find(|queue| queue.caller == caller) {
+            Some(queue) => queue.waiting.push_back(give),
+            None => self.waiting.push_back(Queue { caller: caller.to_owned(), waiting: VecDeque::from([give]) }),
         }
-        has_place
+        true
     }
 
     /// Lets go of a call; whether nothing is left.
     pub(super) fn forget(&mut self, id: u64) -> bool {
-        self.parked.retain(|parked| parked.id != id);
-        self.parked.is_empty() && self.waiting.iter().all(oneshot::Sender::is_closed)
+        self.parked.retain(|call| call.id() != id);
+        if self.taken.remove(&id).is_some() {
+            // Its caller may have another one again, and there may be some.
+            while let Some(call) = std::iter::from_fn(|| self.parked.pop_front()).find(Call::is_there) {
+                if let Some(back) = self.give(call) {
+                    self.parked.push_front(back);
+                    break;
+                }
+            }
+        }
+        let is_awaited = self.waiting.iter().any(|queue| queue.waiting.iter().any(|waiting| !waiting.is_closed()));
+        self.parked.is_empty() && self.taken.is_empty() && !is_awaited
+    }
+
+    fn may_take(&self, caller: &str) -> bool {
+        self.taken.values().filter(|other| *other == caller).count() < CALLS_OF_ONE
+    }
+
+    /// Gives a call to whose turn it is; back if nobody waits for it who may have it.
+    fn give(&mut self, mut call: C) -> Option<C> {
+        for _ in 0..self.waiting.len() {
+            let Some(mut queue) = self.waiting.pop_front() else { break };
+            if !self.may_take(&queue.caller) {
+                self.waiting.push_back(queue);
+                continue;
+            }
+            let id = call.id();
+            while let Some(waiting) = queue.waiting.pop_front() {
+                match waiting.send(call) {
+                    Ok(()) => {
+                        self.taken.insert(id, queue.caller.clone());
+                        if !queue.waiting.is_empty() {
+                            self.waiting.push_back(queue);
+                        }
+                        return None;
+                    }
+                    // Whoever waited has left.
+                    Err(back) => call = back,
+                }
+            }
+        }
+        Some(call)
     }
 }
 
@@ -94,5 +179,85 @@ impl Drop for Outgoing {
         if let Some(over) = self.over.take() {
             over();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call, and whether its connection is still open.
+    struct Fake(u64, bool);
+
+    impl Call for Fake {
+        fn id(&self) -> u64 {
+            self.0
+        }
+
+        fn is_there(&self) -> bool {
+            self.1
+        }
+    }
+
+    fn waits(lot: &mut Lot<Fake>, caller: &str, max: usize) -> Option<oneshot::Receiver<Fake>> {
+        let (give, coming) = oneshot::channel();
+        lot.wait(caller, give, max).then_some(coming)
+    }
+
+    #[test]
+    fn callers_take_turns() {
+        let mut lot = Lot::default();
+        let mut many: Vec<_> = (0..10).map(|_| waits(&mut lot, "many", 100).unwrap()).collect();
+        let mut one = waits(&mut lot, "one", 100).unwrap();
+        // Whoever has left is passed over.
+        drop(many.remove(1));
+        for id in 0..3 {
+            assert!(lot.park(Fake(id, true), 0));
+        }
+        assert_eq!(many[0].try_recv().unwrap().0, 0);
+        assert_eq!(one.try_recv().unwrap().0, 1);
+        assert_eq!(many[1].try_recv().unwrap().0, 2);
+        assert!(many[2].try_recv().is_err());
+    }
+
+    #[test]
+    fn nobody_has_all_calls() {
+        let mut lot = Lot::default();
+        for id in 0..192 {
+            assert!(lot.park(Fake(id, id != 7), 192));
+        }
+        let taken: Vec<u64> = std::iter::from_fn(|| lot.take("many")).map(|call| call.0).collect();
+        assert_eq!((taken.len(), taken.contains(&7)), (CALLS_OF_ONE, false));
+        let mut waiting = waits(&mut lot, "many", 100).unwrap();
+        assert!(lot.take("one").is_some() && waiting.try_recv().is_err());
+        // A new call is kept for others, and one that ends makes room.
+        assert!(lot.park(Fake(200, true), 192) && waiting.try_recv().is_err());
+        assert!(!lot.forget(taken[0]));
+        assert!(waiting.try_recv().is_ok());
+    }
+
+    #[test]
+    fn nobody_has_all_places_to_wait() {
+        let mut lot = Lot::default();
+        let many: Vec<_> = std::iter::from_fn(|| waits(&mut lot, "many", 8)).collect();
+        let few: Vec<_> = std::iter::from_fn(|| waits(&mut lot, "few", 8)).collect();
+        assert_eq!((many.len(), few.len()), (4, 4));
+        assert!(waits(&mut lot, "one", 8).is_none());
+        drop(many);
+        assert!(waits(&mut lot, "one", 8).is_some());
+        assert!(waits(&mut Lot::default(), "one", 1).is_some(), "one place is somebody's");
+    }
+
+    #[test]
+    fn it_is_empty_when_nothing_is_left() {
+        let mut lot = Lot::default();
+        assert!(lot.park(Fake(1, true), 1) && !lot.park(Fake(2, true), 1));
+        assert!(lot.take("one").is_some());
+        assert!(!lot.forget(2), "one is at work");
+        assert!(lot.forget(1));
+        let waiting = waits(&mut lot, "one", 1);
+        assert!(!lot.forget(3));
+        drop(waiting);
+        assert!(lot.forget(3));
     }
 }

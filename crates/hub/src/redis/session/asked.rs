@@ -45,7 +45,7 @@ impl Session {
             // What is queued for a transaction is answered by it.
             _ if self.in_transaction => self.forward(raw, Awaited::default()),
             (b"get", [key]) => match self.agent_of(key) {
-                Some((agent, key)) => self.ask(agent, Question::Get(key), None),
+                Some((agent, key)) => self.ask(agent, Question::Get(key), None, raw),
                 None => self.forward(raw, Awaited::default()),
             },
             (b"subscribe", channels) => self.subscribe(channels, raw),
@@ -77,14 +77,6 @@ impl Session {
         Some((self.owners.agent_of(name)?, name.to_owned()))
     }
 
-    fn ask(&mut self, agent: String, question: Question, channel: Option<Bytes>) {
-        let ticket = self.tickets;
-        self.tickets += 1;
-        self.asks += 1;
-        self.due.push_back(Due::Agent { ticket, channel, answer: None });
-        self.effects.push(Effect::Ask(ticket, agent, question));
-    }
-
     /// Channels of agents are taken one by one; the others as they came, if they are all the hub's.
     fn subscribe(&mut self, channels: &[Bytes], raw: Bytes) {
         if channels.iter().all(|channel| self.agent_of(channel).is_none()) {
@@ -108,8 +100,10 @@ impl Session {
             let why = "too many channels of agents on this connection".to_owned();
             self.due.push_back(Due::Known(Known::Error("ERR", why)));
         } else {
-            self.channels.insert(channel.clone(), Channel { is_confirmed: false, has_message: false });
-            self.ask(agent, Question::Subscribe(name), Some(channel.clone()));
+            let taken = Channel { ticket: self.tickets, is_confirmed: false, has_message: false };
+            self.channels.insert(channel.clone(), taken);
+            let raw = write::command(&[&b"SUBSCRIBE"[..], channel]);
+            self.ask(agent, Question::Subscribe(name), Some(channel.clone()), raw);
         }
     }
 

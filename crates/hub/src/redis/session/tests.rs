@@ -70,6 +70,22 @@ impl Bed {
     }
 }
 
+/// What the hub's Redis says of a key that it has not.
+const NIL: &str = "$-1\r\n";
+
+/// What it says to whoever takes a channel for a moment.
+fn taken(mark: char, channel: &str) -> String {
+    let said = |what: &str, count: usize| {
+        format!("{mark}3\r\n${}\r\n{what}\r\n${}\r\n{channel}\r\n:{count}\r\n", what.len(), channel.len())
+    };
+    said("subscribe", 1) + &said("unsubscribe", 0)
+}
+
+fn taking(channel: &str) -> String {
+    let asked = |word: &str| String::from_utf8(write::command(&[word, channel]).to_vec()).unwrap();
+    asked("SUBSCRIBE") + &asked("UNSUBSCRIBE")
+}
+
 fn hit(text: &'static str) -> Answer {
     Answer::Hit(Bytes::from_static(text.as_bytes()))
 }
@@ -112,6 +128,10 @@ proptest! {
             }
             asked.push(&std::mem::take(&mut bed.upstream));
             while let Some(Piece::Whole(words, _)) = asked.next_piece().unwrap() {
+                if words[1].starts_with(b"a") {
+                    from_hub.extend_from_slice(NIL.as_bytes());
+                    continue;
+                }
                 let number = String::from_utf8_lossy(&words[1][1..]).into_owned();
                 from_hub.extend_from_slice(&write::string(format!("hub\r\n{number}").as_bytes()));
             }
@@ -142,12 +162,14 @@ proptest! {
 fn a_pipeline_is_answered_in_order() {
     let mut bed = Bed::default();
     bed.client("get h\r\nget a1\r\nGeT a2\r\nget h2\r\nset a1 x\r\n");
-    assert_eq!(bed.forwards(), "get h\r\nget h2\r\nset a1 x\r\n");
+    assert_eq!(bed.forwards(), "get h\r\nget a1\r\nGeT a2\r\nget h2\r\nset a1 x\r\n");
+    assert_eq!(bed.asks, [], "the hub's Redis decides first");
+    bed.redis("$1\r\nh\r\n$3\r\nown\r\n$").redis("-1\r\n");
     assert_eq!(bed.asks, [(0, Question::Get("a1".to_owned())), (1, Question::Get("a2".to_owned()))]);
     bed.agent(1, Answer::Miss);
-    assert_eq!(bed.reads(), "");
-    bed.redis("$1\r\nh\r\n$2\r\nh2\r\n+O");
     assert_eq!(bed.reads(), "$1\r\nh\r\n");
+    bed.redis("$2\r\nh2\r\n+O");
+    assert_eq!(bed.reads(), "");
     assert!(!bed.session.reads_upstream());
     bed.agent(0, hit("v"));
     assert_eq!(bed.reads(), "$1\r\nv\r\n$-1\r\n$2\r\nh2\r\n+O");
@@ -160,19 +182,19 @@ fn nothing_is_null_in_the_form_that_was_agreed_on() {
     let mut bed = Bed::default();
     // In one pipeline, what comes after the agreement has the new form, and only if there is one.
     bed.client("get a0\r\nHELLO 3\r\nget a1\r\nhello 4\r\nget a2\r\nhello 2\r\nget a3\r\n");
-    for ticket in [3, 1, 2, 0] {
+    bed.redis("$-1\r\n%1\r\n+proto\r\n:3\r\n_\r\n-NOPROTO\r\n_\r\n*0\r\n$-1\r\n");
+    for ticket in 0..4 {
         bed.agent(ticket, Answer::Miss);
     }
-    bed.redis("%1\r\n+proto\r\n:3\r\n-NOPROTO\r\n*0\r\n");
     assert_eq!(bed.reads(), "$-1\r\n%1\r\n+proto\r\n:3\r\n_\r\n-NOPROTO\r\n_\r\n*0\r\n$-1\r\n");
-    bed.client("HELLO 3\r\nRESET\r\nget a\r\n").agent(4, Answer::Miss).redis("%0\r\n+RESET\r\n");
+    bed.client("HELLO 3\r\nRESET\r\nget a\r\n").redis("%0\r\n+RESET\r\n$-1\r\n").agent(4, Answer::Miss);
     assert_eq!(bed.reads(), "%0\r\n+RESET\r\n$-1\r\n");
 }
 
 #[test]
 fn failures_of_an_agent_leave_the_connection_usable() {
     let mut bed = Bed::default();
-    bed.client("get a1\r\nget h\r\n").redis(":1\r\n");
+    bed.client("get a1\r\nget h\r\n").redis(NIL).redis(":1\r\n");
     bed.agent(0, Answer::Failed("ERR", "agent\r\n-gone".to_owned()));
     assert_eq!(bed.reads(), "-ERR agent  -gone\r\n:1\r\n");
     assert_eq!(bed.closed, None);
@@ -188,6 +210,8 @@ fn channels_of_agents_are_taken_and_left() {
         bed.client(hello).redis(greeting).reads();
         bed.client("SUBSCRIBE a1\r\n");
         // A message may come before the word that it was taken; it is told after.
+        assert_eq!(bed.asks, [], "the hub's Redis decides first");
+        bed.redis(&taken(mark, "a1"));
         bed.with(|session| session.notified(b"a1")).with(|session| session.notified(b"a2"));
         assert_eq!(bed.reads(), "");
         bed.agent(0, Answer::Subscribed);
@@ -213,13 +237,15 @@ fn channels_of_agents_are_taken_and_left() {
 fn one_command_may_take_channels_of_both() {
     let mut bed = Bed::default();
     bed.client("subscribe h1 a1 h2\r\nping\r\n");
-    assert_eq!(bed.forwards(), "*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\nh1\r\n*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\nh2\r\nping\r\n");
+    let [h1, h2] = ["h1", "h2"].map(|name| format!("*2\r\n$9\r\nSUBSCRIBE\r\n$2\r\n{name}\r\n"));
+    assert_eq!(bed.forwards(), format!("{h1}{}{h2}ping\r\n", taking("a1")));
     let confirmed = |what: &str, channel: &str, count: usize| {
         format!("*3\r\n${}\r\n{what}\r\n${}\r\n{channel}\r\n:{count}\r\n", what.len(), channel.len())
     };
     let message = "*3\r\n$7\r\nmessage\r\n$2\r\nh1\r\n$1\r\nx\r\n";
     let pong = "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
-    bed.redis(&confirmed("subscribe", "h1", 1)).redis(message).redis(&confirmed("subscribe", "h2", 2)).redis(pong);
+    bed.redis(&confirmed("subscribe", "h1", 1)).redis(&taken('*', "a1")).redis(message);
+    bed.redis(&confirmed("subscribe", "h2", 2)).redis(pong);
     bed.agent(0, Answer::Subscribed);
     let [h1, a1, h2] = [("h1", 1), ("a1", 3), ("h2", 2)].map(|(name, count)| confirmed("subscribe", name, count));
     assert_eq!(bed.reads(), format!("{h1}{a1}{message}{h2}{pong}"));
@@ -238,24 +264,24 @@ fn one_command_may_take_channels_of_both() {
         "*1\r\n$7\r\nmessage\r\n".to_owned(),
     ];
     assert_eq!(bed.reads(), expected.concat());
-    bed.client("get a9\r\n").agent(1, Answer::Miss);
+    bed.client("get a9\r\n").redis(NIL).agent(1, Answer::Miss);
     assert_eq!(bed.reads(), "$-1\r\n");
 }
 
 #[test]
 fn a_ping_of_whoever_listens_to_agents_alone_has_its_form() {
     let mut bed = Bed::default();
-    bed.client("subscribe a1\r\nping\r\nping hi\r\n").agent(0, Answer::Subscribed);
+    bed.client("subscribe a1\r\nping\r\nping hi\r\n").redis(&taken('*', "a1")).agent(0, Answer::Subscribed);
     assert!(bed.reads().ends_with(":1\r\n*2\r\n$4\r\npong\r\n$0\r\n\r\n*2\r\n$4\r\npong\r\n$2\r\nhi\r\n"));
-    assert_eq!(bed.forwards(), "");
+    assert_eq!(bed.forwards(), taking("a1"));
 }
 
 #[test]
 fn transactions_are_the_hubs() {
     let mut bed = Bed::default();
     bed.client("MULTI\r\nget a1\r\nsubscribe a1\r\nEXEC\r\nget a1\r\n");
-    assert_eq!(bed.forwards(), "MULTI\r\nget a1\r\nsubscribe a1\r\nEXEC\r\n");
-    bed.agent(0, hit("v")).redis("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n");
+    assert_eq!(bed.forwards(), "MULTI\r\nget a1\r\nsubscribe a1\r\nEXEC\r\nget a1\r\n");
+    bed.redis("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n").redis(NIL).agent(0, hit("v"));
     assert_eq!(bed.reads(), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n$1\r\nv\r\n");
 }
 
@@ -264,13 +290,14 @@ fn what_has_not_one_reply_for_each_command_is_passed_as_it_is() {
     for command in ["MONITOR", "client reply off", "psync x -1"] {
         let mut bed = Bed::default();
         bed.client(&format!("get a1\r\n{command}\r\nget a2\r\n"));
+        assert_eq!(bed.forwards(), format!("get a1\r\n{command}\r\nget a2\r\n"));
+        bed.redis("$-1\r\n+any\r\nthing");
         assert_eq!(bed.asks.len(), 1);
-        bed.redis("+any\r\nthing");
         assert_eq!(bed.reads(), "");
         bed.agent(0, Answer::Miss);
         assert_eq!(bed.reads(), "$-1\r\n+any\r\nthing");
         bed.client("half a comm").redis(" at all");
-        assert_eq!((bed.reads().as_str(), bed.forwards()), (" at all", format!("{command}\r\nget a2\r\nhalf a comm")));
+        assert_eq!((bed.reads().as_str(), bed.forwards()), (" at all", "half a comm".to_owned()));
     }
 }
 
@@ -279,13 +306,16 @@ fn bounds_hold_the_client_back_and_not_the_connection() {
     let bounds = Bounds { commands_max: 3, asks_max: 2, channels_max: 1, held_bytes_max: 4 };
     let mut bed = Bed::new(bounds);
     bed.client("get a1\r\nget a2\r\nget a3\r\nget h\r\n");
+    assert_eq!(bed.forwards(), "get a1\r\nget a2\r\n");
+    bed.redis(NIL).redis(NIL);
     assert_eq!((bed.asks.len(), bed.forwards().as_str()), (2, ""));
     // Too much for one that has to wait; the one whose turn it is may have any size.
     bed.agent(1, hit("12345")).agent(0, hit("123456789"));
     assert_eq!(bed.reads(), "$9\r\n123456789\r\n-ERR too much waits to be read on this connection\r\n");
-    assert_eq!((bed.asks.len(), bed.forwards().as_str()), (3, "get h\r\n"));
-    bed.agent(2, Answer::Miss).redis(":1\r\n");
-    bed.client("subscribe a1\r\nsubscribe a2\r\nsubscribe a1\r\n").agent(3, Answer::Subscribed);
+    assert_eq!((bed.asks.len(), bed.forwards().as_str()), (2, "get a3\r\nget h\r\n"));
+    bed.redis(NIL).agent(2, Answer::Miss).redis(":1\r\n");
+    bed.client("subscribe a1\r\nsubscribe a2\r\nsubscribe a1\r\n").redis(&taken('*', "a1"));
+    bed.agent(3, Answer::Subscribed);
     let reads = bed.reads();
     assert_eq!(
         (reads.matches("$2\r\na1\r\n:1\r\n").count(), reads.matches("-ERR too many").count()),
@@ -301,12 +331,57 @@ fn bounds_hold_the_client_back_and_not_the_connection() {
 #[test]
 fn what_is_no_command_is_refused_in_its_turn() {
     let mut bed = Bed::default();
-    bed.client("get a1\r\n*x\r\nget h\r\n");
+    bed.client("get a1\r\n*x\r\nget h\r\n").redis(NIL);
     assert_eq!(bed.closed, None);
     bed.agent(0, Answer::Miss);
     assert_eq!(bed.reads(), "$-1\r\n-ERR Protocol error: invalid multibulk length\r\n");
-    assert_eq!((bed.closed, bed.forwards().as_str()), (Some("protocol"), ""));
+    assert_eq!((bed.closed, bed.forwards().as_str()), (Some("protocol"), "get a1\r\n"));
     let mut bed = Bed::default();
     bed.redis("what");
     assert_eq!(bed.closed, Some("upstream"));
+}
+
+#[test]
+fn who_may_not_ask_the_hubs_redis_may_not_ask_an_agent() {
+    for refusal in ["-NOAUTH Authentication required.\r\n", "-NOPERM this user has no permissions\r\n"] {
+        let mut bed = Bed::default();
+        bed.client("get a1\r\nget a2\r\nget h\r\nsubscribe a1\r\nauth x\r\nget a3\r\n");
+        bed.redis(&refusal.repeat(5)).redis("+O").redis("K\r\n$").redis("-1\r\n");
+        assert_eq!(bed.asks, [(3, Question::Get("a3".to_owned()))], "after it has said who it is");
+        assert_eq!(bed.reads(), format!("{}+OK\r\n", refusal.repeat(4)));
+        bed.agent(3, hit("v"));
+        assert_eq!(bed.reads(), "$1\r\nv\r\n");
+        assert!(bed.session.is_idle() && bed.session.channels.is_empty() && bed.session.asks == 0);
+    }
+}
+
+#[test]
+fn a_refusal_has_its_turn() {
+    let mut bed = Bed::default();
+    bed.client("get a1\r\nget a2\r\n").redis(NIL).redis("-NOPERM no\r\n").redis("");
+    assert_eq!(bed.reads(), "");
+    bed.agent(0, Answer::Miss);
+    assert_eq!(bed.reads(), "$-1\r\n-NOPERM no\r\n");
+}
+
+#[test]
+fn other_errors_of_the_hubs_redis_are_not_about_the_agent() {
+    let mut bed = Bed::default();
+    bed.client("get a1\r\n").redis("-WRONGTYPE Operation against a key\r\n").agent(0, hit("v"));
+    assert_eq!(bed.reads(), "$1\r\nv\r\n");
+    let mut bed = Bed::default();
+    bed.client("get a1\r\n").redis(&format!("-NOAUTH {}\r\n", "x".repeat(8 * 1024)));
+    assert_eq!((bed.closed, bed.asks.len()), (Some("upstream"), 0));
+}
+
+#[test]
+fn a_channel_that_is_left_before_it_was_decided_is_not_asked_for() {
+    let mut bed = Bed::default();
+    bed.client("subscribe a1\r\nunsubscribe a1\r\nsubscribe a1\r\n");
+    bed.redis(&taken('*', "a1")).redis(&taken('*', "a1"));
+    assert_eq!(bed.asks, [(1, Question::Subscribe("a1".to_owned()))]);
+    // It is the second that fails.
+    bed.agent(1, Answer::Failed("ERR", "no".to_owned()));
+    assert!(bed.reads().ends_with("-ERR no\r\n"));
+    assert!(bed.session.channels.is_empty());
 }

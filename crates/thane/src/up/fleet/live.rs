@@ -19,7 +19,7 @@ use thane_apiserver::embedded::Embedded;
 use thane_apiserver::{ApiServer, Origin};
 use thane_hub::gate::Gate;
 use thane_hub::live::Events;
-use thane_hub::proxy::{self, Authorities, People, Policy, Proxy, Tunnels, listener};
+use thane_hub::proxy::{self, Authorities, Bodies, People, Policy, Proxy, Rule, Tunnels, listener};
 use thane_runtime::Tasks;
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::Listener;
@@ -43,11 +43,14 @@ pub(super) struct Door<'a> {
     pub(super) tunnels: Tunnels,
     /// For agents that have no tunnel.
     pub(super) events: Events,
+    /// What may pass for whoever does not administer the hub.
+    pub(super) rules: &'a [Rule],
 }
 
-/// Starts the proxy; whoever the hub's RBAC lets in may do everything.
+/// Starts the proxy. Its requests have all rights in the clusters, so that only who has them on the hub may do everything.
 pub(super) fn start(place: &Place<'_>, door: Door<'_>, registry: &mut Registry) -> Result<(), Failure> {
-    let people = door.hub.credentials.borrow().ca_pem.clone();
+    let mut credentials = door.hub.credentials.clone();
+    let people = credentials.borrow_and_update().ca_pem.clone();
     let options = ServerOptions {
         versions: Versions::Tls12AndTls13,
         client_auth: ClientAuth::Asked,
@@ -57,18 +60,34 @@ pub(super) fn start(place: &Place<'_>, door: Door<'_>, registry: &mut Registry) 
     let tls = ServerTls::from_pem(&door.material.hub, Some(&bundle), &options)?;
     let metrics = proxy::Metrics::default();
     metrics.register(registry.sub_registry_with_prefix(PREFIX));
-    let proxy = Proxy {
+    let proxy = Arc::new(Proxy {
         gate: door.gate,
         people: People::new(door.client, Arc::clone(place.clock)),
         authorities: Authorities::new(&door.material.ca_pem, Some(&people))?,
         tunnels: door.tunnels,
         events: Some(Arc::new(door.events)),
-        policy: Policy::everything(),
+        policy: Policy::configured(door.rules).with_everything_for(MASTERS),
+        bodies: Bodies::default(),
         metrics,
         clock: Arc::clone(place.clock),
-    };
+    });
     let tasks = place.tasks.child("proxy");
-    tasks.spawn_essential("listener", listener::serve(door.listener, tls, Arc::new(proxy), tasks.child("connections")));
+    let (stop, fleet) = (tasks.token(), door.material.ca_pem.clone());
+    let (identity, changing, replaced) = (door.material.hub.clone(), tls.clone(), Arc::clone(&proxy));
+    tasks.spawn("authority", async move {
+        // The hub's API renews its authority by itself.
+        while let Some(Ok(())) = stop.run_until_cancelled(credentials.changed()).await {
+            let people = credentials.borrow_and_update().ca_pem.clone();
+            let bundle = format!("{fleet}\n{people}");
+            let taken = changing.replace(&identity, Some(&bundle)).map_err(|error| error.to_string());
+            let taken = taken
+                .and_then(|()| replaced.authorities.replace(&fleet, Some(&people)).map_err(|error| error.to_string()));
+            if let Err(why) = taken {
+                tracing::warn!(why, "the new authority of the hub's API is no good for live access; the old one stays");
+            }
+        }
+    });
+    tasks.spawn_essential("listener", listener::serve(door.listener, tls, proxy, tasks.child("connections")));
     Ok(())
 }
 
