@@ -236,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn much_work_is_done_in_slices() {
         let mut keeper = Keeper::new(Arc::clone(testing::server().inner()));
-        for number in 0..SLICE + 1 {
+        for number in 0..=SLICE {
             keeper.queue.push(Work::Dependent(format!("/registry/core/configmaps/default/m-{number}").into()));
         }
         keeper.work_on().await;

@@ -200,10 +200,9 @@ pub async fn start(
         config: config.transport.clone(),
         clock: Arc::clone(&parts.clock),
     };
-    let clock = Arc::clone(&parts.clock);
-    let records = tasks.child("records");
+    let (clock, own) = (Arc::clone(&parts.clock), tasks.child("records"));
     let records =
-        record::Records::start(parts.client.clone(), clock, config.side.placement, has_agents, &records, registry);
+        record::Records::start(parts.client.clone(), clock, config.side.placement, has_agents, &own, registry);
     let strangers = strangers::Strangers::default();
     strangers.register(registry.sub_registry_with_prefix(PREFIX));
     let side = Arc::new(config.side.clone());

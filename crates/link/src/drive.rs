@@ -244,7 +244,9 @@ impl<S: Side + Send + 'static> Driver<S> {
         for event in self.link.due(now, room) {
             self.metrics.sent(&event);
             // There was room for it; if the stream has just ended, it is sent again on the next one.
-            let _ = stream.map(|stream| stream.outgoing.try_send(event));
+            if let Some(stream) = stream {
+                let _ = stream.outgoing.try_send(event);
+            }
         }
         self.metrics.queues(&self.link.core, now);
         stream.is_some_and(|stream| stream.outgoing.capacity() == 0)

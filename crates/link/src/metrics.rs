@@ -18,6 +18,7 @@ use thane_api::event::{DecodeError, Event, Mode, TRACE_PARENT, Target, Type};
 use thane_sync::Now;
 use thane_sync::failure::Class;
 use thane_sync::link::{Core, Note};
+use thane_sync::object::Key;
 
 use age::{Ages, Since};
 use refusals::Refusals;
@@ -269,9 +270,23 @@ impl LinkMetrics {
         self.queued.set(i64::try_from(outgoing).unwrap_or(i64::MAX));
         self.oldest.set(core.outbox.oldest(now));
         self.depths.set(outgoing, core.waiting_inbound());
-        let (counter, counted) = &mut *self.dropped.lock();
+        let (total, seen) = &mut *self.dropped.lock();
         let dropped = core.outbox.untracked_dropped();
-        counter.inc_by(dropped.saturating_sub(std::mem::replace(counted, dropped)));
+        total.inc_by(dropped.saturating_sub(std::mem::replace(seen, dropped)));
+    }
+
+    fn failed(&self, key: &Key, class: Class, message: &str) {
+        let peer = &*self.peer;
+        let labels = ClassLabels { peer: Arc::clone(&self.peer), class: class.name() };
+        self.figures.write_failures.get_or_create(&labels).inc();
+        self.figures.upstream.failed(&key.kind.name().to_lowercase());
+        let (kind, namespace, name) = (key.kind.name(), &key.namespace, &key.name);
+        if class == Class::Temporary {
+            self.figures.upstream.retried();
+            tracing::debug!(peer, kind, namespace, name, message, "a write failed and is tried again");
+        } else {
+            tracing::warn!(peer, kind, namespace, name, class = class.name(), message, "a write failed");
+        }
     }
 
     pub(crate) fn note(&self, note: &Note, now: Timestamp) {
@@ -290,29 +305,14 @@ impl LinkMetrics {
                 let status = if *class == Class::Permanent { upstream::NOT_ALLOWED } else { upstream::FAILURE };
                 self.figures.upstream.processed(peer, status, &label, *took);
                 let (target, kind, class) = (target.as_str(), kind.as_str(), class.name());
-                match self.refusals.lock().next(now) {
-                    Some(unsaid) => {
-                        tracing::warn!(peer, target, r#type = %kind, trace, class, message, unsaid, "an event was refused");
-                    }
-                    None => {
-                        tracing::debug!(peer, target, r#type = %kind, trace, class, message, "an event was refused")
-                    }
-                }
-            }
-            Note::Failed { key, class, message } => {
-                let labels = ClassLabels { peer: Arc::clone(&self.peer), class: class.name() };
-                self.figures.write_failures.get_or_create(&labels).inc();
-                self.figures.upstream.failed(&key.kind.name().to_lowercase());
-                if *class == Class::Temporary {
-                    self.figures.upstream.retried();
-                }
-                let (kind, namespace, name) = (key.kind.name(), &key.namespace, &key.name);
-                if *class == Class::Temporary {
-                    tracing::debug!(peer, kind, namespace, name, message, "a write failed and is tried again");
+                let (told, unsaid) = self.refusals.lock().next(now).map_or((false, 0), |unsaid| (true, unsaid));
+                if told {
+                    tracing::warn!(peer, target, r#type = %kind, trace, class, message, unsaid, "an event was refused");
                 } else {
-                    tracing::warn!(peer, kind, namespace, name, class = class.name(), message, "a write failed");
+                    tracing::debug!(peer, target, r#type = %kind, trace, class, message, "an event was refused");
                 }
             }
+            Note::Failed { key, class, message } => self.failed(key, *class, message),
             Note::Acknowledged { target, kind, trace, waited, attempts } => {
                 tracing::debug!(peer, target = target.as_str(), r#type = %kind.as_str(), trace, attempts, "acknowledged");
                 let label = TargetLabel { target: target_label(target) };

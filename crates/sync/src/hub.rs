@@ -23,6 +23,7 @@ pub type HubLink = Link<Hub>;
 
 /// The hub's rules for one agent.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the agent")]
 pub struct Hub {
     side: Arc<HubSide>,
     /// The hub's persistent id.

@@ -71,7 +71,8 @@ fn policies_that_cannot_be_used_are_named() {
 #[test]
 fn a_policy_that_takes_all_there_is_denies_and_whoever_asked_lives_on() {
     let place = Place::new();
-    let doubling: String = (1..50).map(|at| format!("    s{at} := concat(\"\", [s{0}, s{0}])\n", at - 1)).collect();
+    let doubling = (1..50).map(|at| format!("    s{at} := concat(\"\", [s{0}, s{0}])\n", at - 1));
+    let doubling = doubling.collect::<Vec<_>>().concat();
     for body in [
         "    some a in numbers.range(1, 20000)\n    some b in numbers.range(1, 20000)\n    a * b == -1\n".to_owned(),
         "    count(numbers.range(1, 100000000000)) > 0\n".to_owned(),

@@ -84,7 +84,7 @@ pub fn start(client: Client, options: Options, clock: SharedClock, tasks: &Tasks
         let (shared, stop) = (Arc::clone(&shared), tasks.token());
         // What a look was doing when it is cut off is found by the next, here or elsewhere.
         tasks.spawn_essential("worker", async move {
-            stop.run_until_cancelled(work::run(&shared)).await;
+            Box::pin(stop.run_until_cancelled(work::run(&shared))).await;
         });
     }
 }

@@ -124,14 +124,14 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..8 {
             renewals.ended(now, &Err(Failure::Credentials("no".to_owned())));
-            waits.push((renewals.not_before - now).as_secs());
+            waits.push(renewals.not_before.saturating_sub(now).as_secs());
             assert!(!renewals.may_ask(now) && renewals.failed().is_some());
             now = renewals.not_before;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         now += CALM;
         renewals.ended(now, &Ok(()));
-        assert_eq!((renewals.not_before - now).as_secs(), 1);
+        assert_eq!(renewals.not_before.saturating_sub(now).as_secs(), 1);
         assert!(renewals.failed().is_none());
     }
 }

@@ -44,6 +44,7 @@ impl Query {
     }
 
     /// The same without parameters of these names.
+    #[must_use]
     pub fn without(&self, names: &[&str]) -> Self {
         let pairs = self.pairs.iter().filter(|(name, _)| !names.contains(&name.as_str()));
         Self { pairs: pairs.cloned().collect() }

@@ -113,14 +113,14 @@ struct Troubles {
 
 impl Troubles {
     /// What could not be written is to be tried again, unless something newer has come.
-    fn again(&self, agent: String, report: Value) {
+    fn again(&self, agent: String, mut report: Value) {
         let mut pending = self.pending.lock();
-        let newer = pending.insert(agent.clone(), report);
-        if let (Some(Value::Object(newer)), Some(pending)) = (newer, pending.get_mut(&agent)) {
+        if let Some(Value::Object(newer)) = pending.remove(&agent) {
             for (field, value) in newer {
-                pending[field] = value;
+                report[field] = value;
             }
         }
+        pending.insert(agent, report);
         self.changed.notify_one();
     }
 

@@ -198,7 +198,7 @@ mod tests {
                 change.await;
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(60), seen).await.expect("the registry was not told");
+        let found = tokio::time::timeout(Duration::from_mins(1), seen).await.expect("the registry was not told");
         assert!(found.contains(r#""Address":"10.0.0.9""#), "{found}");
         let (status, said) = ask(&api, Method::PUT, "/v1/session/create", "{}").await;
         assert_eq!(status, StatusCode::OK, "{said}");

@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn an_agent_without_live_access_offers_no_way_in() {
         let offers = |live: bool, websocket: bool| {
-            let agent = AgentSettings { live, websocket, ..AgentSettings::default() };
+            let agent = AgentSettings { websocket, live, ..AgentSettings::default() };
             capabilities(&agent).contains(TUNNEL)
         };
         assert_eq!([offers(true, false), offers(true, true), offers(false, false)], [true, false, false]);

@@ -119,16 +119,16 @@ pub(super) fn given(settings: &AgentSettings, ground: &Ground) -> Result<Option<
     let tls = &settings.tls;
     let files = config::files(FLAGS, [&tls.cert, &tls.key, &tls.ca].map(Option::as_deref)).map_err(invalid)?;
     let options = ClientOptions { versions: tls.min_version.into(), ..ClientOptions::default() };
-    files.map(|files| Ok(followed(files, options, &floor(ground))?.0)).transpose()
+    files.map(|files| Ok(followed(files, &options, &floor(ground))?.0)).transpose()
 }
 
 /// Certificates in files, taken into use again when they change.
 fn followed(
     files: ClientFiles,
-    options: ClientOptions,
+    options: &ClientOptions,
     floor: &discovery::Ground,
 ) -> Result<(ClientTls, Reloads), Failure> {
-    let options = ClientOptions { protocols: vec!["h2"], ..options };
+    let options = ClientOptions { protocols: vec!["h2"], ..options.clone() };
     Ok(ClientTls::from_files(files, options, &floor.tasks)?)
 }
 
@@ -219,7 +219,7 @@ mod tests {
         let before = tls.config();
         write();
         let taken = reloads.wait_until(|attempts| attempts.taken > 0);
-        assert!(tokio::time::timeout(Duration::from_secs(60), taken).await.expect("nobody looked"));
+        assert!(tokio::time::timeout(Duration::from_mins(1), taken).await.expect("nobody looked"));
         assert!(!Arc::ptr_eq(&before, &tls.config()));
         tasks.shutdown(Duration::from_secs(5)).await;
     }

@@ -35,7 +35,7 @@ fn is_alive(pod: &Pod) -> bool {
     });
     matches!(phase, "Pending" | "Running")
         && pod.metadata.deletion_timestamp.is_none()
-        && !main.is_some_and(|state| state.terminated.is_some())
+        && main.is_none_or(|state| state.terminated.is_none())
         && !is_ended
 }
 

@@ -30,7 +30,7 @@ pub fn follow(agent: &Arc<Agent>, path: Option<&Path>, tasks: &Tasks) -> Result<
             match agent.reload().await {
                 Ok(waits) if waits.is_empty() => tracing::info!("settings read again"),
                 Ok(waits) => {
-                    tracing::warn!(settings = ?waits, "settings read again; these take effect after a restart")
+                    tracing::warn!(settings = ?waits, "settings read again; these take effect after a restart");
                 }
                 Err(error) => tracing::warn!(%error, "changed settings are no good; the old ones stay"),
             }

@@ -108,6 +108,6 @@ async fn who_waits_for_an_instance_is_woken_without_a_hub() {
     let line = format!("GET /v1/agent/service/web?hash={hash}&wait=10m");
     let both =
         async { tokio::join!(ask(&api, &line, ""), put(&api, "service/register", json!({"Name": "web", "Port": 81}))) };
-    let (waited, _) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("nobody was woken");
+    let (waited, _) = tokio::time::timeout(Duration::from_mins(1), both).await.expect("nobody was woken");
     assert_eq!(json_of(&waited)["Port"], 81);
 }
