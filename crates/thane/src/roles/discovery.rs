@@ -84,7 +84,7 @@ pub(super) async fn agent(
     read.options.is_open_until_told = wanted.open_until_told;
     let floor = floor(ground);
     let tls = match read.tls.files().map_err(invalid)? {
-        Some(own) => Some(followed(own, ClientOptions::default(), &floor)?.0),
+        Some(own) => Some(followed(own, &ClientOptions::default(), &floor)?.0),
         None if read.tls.enabled => tls,
         None => None,
     };
