@@ -215,7 +215,7 @@ mod tests {
         let floor = discovery::Ground { clock: SystemClock::shared(), network: Tcp::shared(), tasks: tasks.clone() };
         let files = config::files(FLAGS, [Some(&paths.cert), Some(&paths.key), Some(&ca)]);
         let files = files.unwrap().unwrap();
-        let (tls, mut reloads) = followed(files, ClientOptions::default(), &floor).unwrap();
+        let (tls, mut reloads) = followed(files, &ClientOptions::default(), &floor).unwrap();
         let before = tls.config();
         write();
         let taken = reloads.wait_until(|attempts| attempts.taken > 0);
