@@ -23,8 +23,9 @@ pub(super) async fn answer(
     out: mpsc::Sender<Frame>,
 ) -> Result<(), Broken> {
     let (sending, receiving, inlet) = ends(&out, &tunnel.metrics.bytes);
+    let carries_bytes = request.method == Method::CONNECT.as_str();
     let work = async {
-        if request.method == Method::CONNECT.as_str() {
+        if carries_bytes {
             return connect(tunnel, &request.target, &out, sending, receiving).await;
         }
         match ask(tunnel, &request, receiving).await {
@@ -35,12 +36,21 @@ pub(super) async fn answer(
             }
         }
     };
+    let mut work = std::pin::pin!(work);
     let mut reading = std::pin::pin!(read(frames, inlet));
     tokio::select! {
         // First what is done: a hub that has it all ends the call.
         biased;
-        done = work => done?,
-        broken = &mut reading => return Err(broken),
+        done = &mut work => done?,
+        ended = &mut reading => {
+            ended?;
+            if carries_bytes {
+                // It may end the call as soon as it has said everything; the place gets what is here.
+                let _ = tokio::time::timeout(tunnel.config.answer_timeout, work).await;
+                return Ok(());
+            }
+            return Err(Broken::Gone);
+        }
     }
     drop(out);
     // The hub ends the call when it has all of it; dropped earlier, it might lose what is still on its way.
@@ -73,16 +83,17 @@ async fn connect(
     Ok(())
 }
 
-/// Takes in what the hub sends, until it ends the call.
-async fn read(mut frames: Streaming<Frame>, mut inlet: Inlet) -> Broken {
+/// Takes in what the hub sends, until it ends the call, in order or not.
+async fn read(mut frames: Streaming<Frame>, mut inlet: Inlet) -> Result<(), Broken> {
     loop {
         match frames.message().await {
             Ok(Some(frame)) => match inlet.take(frame) {
                 Ok(None) | Err(Broken::Gone) => {}
-                Ok(Some(_)) => return Broken::Order,
-                Err(broken) => return broken,
+                Ok(Some(_)) => return Err(Broken::Order),
+                Err(broken) => return Err(broken),
             },
-            Ok(None) | Err(_) => return Broken::Gone,
+            Ok(None) if inlet.has_ended() => return Ok(()),
+            Ok(None) | Err(_) => return Err(Broken::Gone),
         }
     }
 }

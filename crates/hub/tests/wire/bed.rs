@@ -72,7 +72,7 @@ pub(crate) fn key() -> &'static str {
 }
 
 pub(crate) fn authority() -> Authority {
-    Authority::create("test", now(), DAY).unwrap()
+    Authority::create("test", now(), DAY * 3).unwrap()
 }
 
 pub(crate) fn now() -> Timestamp {
