@@ -43,7 +43,7 @@ fn a_decision_is_printed_and_explained() {
     assert!(well && text.starts_with("deny: not above the threshold\n"), "{text}");
     assert!(text.contains("policy.rego") && text.contains("lines looked at: "), "{text}");
     let map = format!(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: p, namespace: n}}\ndata:\n  p.rego: |\n    {}\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: p, namespace: here}}\ndata:\n  p.rego: |\n    {}\n",
         ABOVE.replace('\n', "\n    ")
     );
     let map = file(&place, "map.yaml", &map);
