@@ -1,5 +1,7 @@
 //! One request of the hub, from its head to the last byte of its answer.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, StatusCode, Uri};
 use http_body_util::BodyExt;
@@ -36,20 +38,19 @@ pub(super) async fn answer(
             }
         }
     };
-    let mut work = std::pin::pin!(work);
     let mut reading = std::pin::pin!(read(frames, inlet));
-    tokio::select! {
-        // First what is done: a hub that has it all ends the call.
-        biased;
-        done = &mut work => done?,
-        ended = &mut reading => {
-            ended?;
-            if carries_bytes {
-                // It may end the call as soon as it has said everything; the place gets what is here.
-                let _ = tokio::time::timeout(tunnel.config.answer_timeout, work).await;
-                return Ok(());
+    {
+        let mut work = std::pin::pin!(work);
+        tokio::select! {
+            // First what is done: a hub that has it all ends the call.
+            biased;
+            done = &mut work => done?,
+            ended = &mut reading => {
+                ended?;
+                // A hub that carries bytes may leave as soon as it has said everything; the place gets what is here.
+                let left = if carries_bytes { tunnel.config.answer_timeout } else { Duration::ZERO };
+                return tokio::time::timeout(left, work).await.map_err(|_| Broken::Gone)?;
             }
-            return Err(Broken::Gone);
         }
     }
     drop(out);
