@@ -8,7 +8,7 @@ use thane_testkit::fleet::object::{
 };
 
 use crate::suite::{Scenario, scenario};
-use crate::{mirrored, operations};
+use crate::{apart, mirrored, operations};
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = vec![
@@ -32,6 +32,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         ),
     ];
     all.extend(operations::scenarios());
+    all.extend(apart::scenarios());
     all.extend(mirrored::scenarios());
     all
 }

@@ -3,6 +3,7 @@
 //! `THANE_SCENARIOS=text` runs those whose name contains the text; `THANE_FLEET_LOG=debug` makes both programs talk more.
 #![expect(clippy::print_stderr, reason = "a scenario that failed or was left out must say so")]
 
+mod apart;
 mod autonomous;
 mod destination;
 mod identity;

@@ -8,7 +8,7 @@ use thane_testkit::fleet::object::{
 };
 
 use crate::suite::{Scenario, scenario};
-use crate::{destination, identity, offline, operations, shared};
+use crate::{apart, destination, identity, offline, operations, shared};
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = vec![
@@ -30,6 +30,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     ];
     all.extend(operations::scenarios());
     all.extend(shared::scenarios());
+    all.extend(apart::scenarios());
     all.extend(offline::scenarios());
     all.extend(identity::scenarios());
     all.extend(destination::scenarios());
