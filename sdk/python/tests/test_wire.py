@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import httpx
 import pytest
 
-from thane_sdk import GatewayClient, GatewayError, StepRequest, _events, session
+from thane_sdk import GatewayClient, GatewayError, StepRequest, StepResult, _events, session
 
 
 def client(answer: Callable[[httpx.Request], httpx.Response]) -> GatewayClient:
@@ -18,7 +19,9 @@ def client(answer: Callable[[httpx.Request], httpx.Response]) -> GatewayClient:
 def test_a_request_has_the_gateways_names() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == "Bearer k"
-        assert json.loads(request.content) == {
+        body = json.loads(request.content)
+        assert re.fullmatch("[0-9a-f]{32}", body.pop("operationID"))
+        assert body == {
             "steps": [
                 {"name": "a", "command": ["true"], "workDir": "/", "timeoutSeconds": 3},
                 {"name": "", "command": ["x"]},
@@ -109,8 +112,53 @@ def test_tools_are_listed_with_where_they_are() -> None:
     tools = session._tools(f"{listed}\n{there}\n").tools
     assert [(tool.name, tool.entrypoint, tool.directory) for tool in tools] == [
         ("a", "run", "/opt/arl/tools/a"),
-        ("b", None, None),
-        ("c", None, "/opt/arl/tools/image-0/c"),
+        ("b", "", ""),
+        ("c", "", "/opt/arl/tools/image-0/c"),
     ]
     assert session._tools(f'{listed}"/x/manifest.json"nonsense').tools == session._tools(listed).tools
     assert session._tools("").tools == []
+
+
+def test_steps_outlive_their_gateway() -> None:
+    said: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        said.append(json.loads(request.content)["operationID"])
+        if len(said) == 1:
+            raise httpx.ReadError("broke off", request=request)
+        if len(said) < 4:
+            raise httpx.ConnectError("refused", request=request)
+        return httpx.Response(200, json={"sessionID": "s", "results": [{"index": 0}]})
+
+    assert len(client(answer).execute("s", [{"command": ["x"]}]).results) == 1
+    assert len(said) == 4 and len(set(said)) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "recover", "tries"),
+    [
+        (httpx.ConnectError, True, 1),
+        (httpx.ReadTimeout, True, 1),
+        (httpx.ReadError, False, 1),
+        (httpx.ReadError, True, 3),
+    ],
+)
+def test_what_is_not_asked_again(first: type[httpx.TransportError], recover: bool, tries: int) -> None:
+    asked = 0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        raise (first if asked < 3 else httpx.ReadTimeout)("gone", request=request)
+
+    with pytest.raises(GatewayError) as raised:
+        client(answer).execute("s", [{"command": ["x"]}], recover=recover)
+    assert (raised.value.status_code, asked) == (0, tries)
+
+
+def test_nothing_said_is_nothing_special() -> None:
+    result = StepResult.model_validate(
+        {"index": 1, "name": None, "timestamp": "2026-01-02T03:04:05Z", "snapshot_id": None}
+    )
+    assert (result.name, result.snapshot_id) == ("", None)
+    assert result.timestamp is not None and result.timestamp.year == 2026

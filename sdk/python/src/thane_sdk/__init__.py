@@ -4,10 +4,10 @@ A program written for ``arl`` runs with ``import thane_sdk as arl``.
 """
 
 from .client import GatewayClient
-from .errors import GatewayError, PoolNotReadyError
+from .errors import GatewayError, PoolNotReadyError, PoolTimeoutError
 from .pools import WarmPoolManager
 from .session import ManagedSession, SandboxSession
-from .shell import InteractiveShellClient
+from .shell import InteractiveShellClient, create_websocket_proxy
 from .types import (
     ErrorResponse,
     ExecuteResponse,
@@ -47,6 +47,7 @@ __all__ = [
     "PoolCondition",
     "PoolInfo",
     "PoolNotReadyError",
+    "PoolTimeoutError",
     "ResourceRequirements",
     "SandboxSession",
     "SessionInfo",
@@ -66,4 +67,5 @@ __all__ = [
     "TrajectoryEntry",
     "WarmPoolManager",
     "__version__",
+    "create_websocket_proxy",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +32,10 @@ from .types import (
 
 Step = StepRequest | Mapping[str, Any]
 DEFAULT_URL = os.environ.get("THANE_GATEWAY") or "http://localhost:8080"
+RECOVER_SECONDS = 60.0
 _PIECE = 1 << 20
+_BROKEN = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+_ABSENT = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -81,8 +86,9 @@ class GatewayClient:
         self,
         pool_ref: str,
         namespace: str = "default",
-        keep_alive: bool | None = None,
         idle_timeout_seconds: int | None = None,
+        *,
+        keep_alive: bool | None = None,
         max_lifetime_seconds: int | None = None,
         env: Mapping[str, str] | None = None,
         files: Sequence[Mapping[str, Any]] | None = None,
@@ -123,18 +129,30 @@ class GatewayClient:
         session_id: str,
         steps: Sequence[Step],
         trace_id: str | None = None,
+        *,
         stop_on_error: bool | None = None,
         operation_id: str | None = None,
+        recover: bool = True,
+        recover_timeout: float = RECOVER_SECONDS,
     ) -> ExecuteResponse:
-        """Runs steps one after the other. With an ``operation_id`` asking again runs nothing twice."""
+        """Runs steps one after the other. With an ``operation_id`` asking again runs nothing twice.
+
+        Steps run in the sandbox, not in the gateway: when the connection breaks, the same operation is asked for again,
+        at this gateway or whichever has taken its place, until ``recover_timeout`` seconds have passed.
+        """
+        if operation_id is None and recover:
+            operation_id = uuid.uuid4().hex
         body = self._steps(steps, trace_id, stop_on_error, operation_id)
-        return ExecuteResponse.model_validate(self._json("POST", f"/v1/sessions/{session_id}/execute", body))
+        path = f"/v1/sessions/{session_id}/execute"
+        answer = self._recovered("POST", path, body, recover_timeout) if recover else self._json("POST", path, body)
+        return ExecuteResponse.model_validate(answer)
 
     def execute_stream(
         self,
         session_id: str,
         steps: Sequence[Step],
         trace_id: str | None = None,
+        *,
         stop_on_error: bool | None = None,
         operation_id: str | None = None,
     ) -> Iterator[StepEvent]:
@@ -212,9 +230,9 @@ class GatewayClient:
     def create_pool(
         self,
         name: str,
+        namespace: str,
         image: str,
         replicas: int = 2,
-        namespace: str = "default",
         tools: ToolsSpec | Mapping[str, Any] | None = None,
         resources: ResourceRequirements | Mapping[str, Any] | None = None,
         workspace_dir: str = "/workspace",
@@ -298,6 +316,23 @@ class GatewayClient:
         options: dict[str, Any] = {} if body is None else {"json": body}
         answer = self._request(method, path, params=dict(params or {}), **options)
         return answer.json() if answer.content else None
+
+    def _recovered(self, method: str, path: str, body: Any, timeout: float) -> Any:
+        until = None
+        pause = 0.05
+        while True:
+            try:
+                return self._json(method, path, body)
+            except GatewayError as error:
+                # One that was never there is told at once; one that went away in the middle may come back.
+                if not isinstance(error.__cause__, _BROKEN if until is None else (*_BROKEN, *_ABSENT)):
+                    raise
+                now = time.monotonic()
+                until = until or now + timeout
+                if now + pause > until:
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

@@ -11,7 +11,7 @@ class GatewayError(Exception):
     ``kind`` tells whose fault it is: ``user``, ``timeout``, ``oom`` or ``infra``. Only ``infra`` is worth another try.
     """
 
-    def __init__(self, status_code: int, error: str, detail: str | None = None, kind: str | None = None) -> None:
+    def __init__(self, status_code: int, error: str, detail: str = "", kind: str | None = None) -> None:
         self.status_code = status_code
         self.error = error
         self.detail = detail
@@ -27,8 +27,14 @@ class GatewayError(Exception):
 class PoolNotReadyError(Exception):
     """A pool did not become ready, with what it says about itself."""
 
-    def __init__(self, pool_name: str, conditions: list[PoolCondition]) -> None:
+    def __init__(self, pool_name: str, message: str = "", conditions: list[PoolCondition] | None = None) -> None:
         self.pool_name = pool_name
-        self.conditions = conditions
-        said = "; ".join(f"{one.type}={one.status} {one.reason}: {one.message}" for one in conditions)
-        super().__init__(f"pool {pool_name!r} is not ready" + (f": {said}" if said else ""))
+        self.message = message
+        self.conditions = conditions or []
+        said = [message] if message else []
+        said += [f"{one.type}={one.status} {one.reason}: {one.message}" for one in self.conditions]
+        super().__init__(f"pool {pool_name!r} is not ready" + (f": {'; '.join(said)}" if said else ""))
+
+
+class PoolTimeoutError(PoolNotReadyError, TimeoutError):
+    """The time was up before a pool was ready."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from .client import DEFAULT_URL, GatewayClient
-from .errors import PoolNotReadyError
+from .errors import GatewayError, PoolNotReadyError, PoolTimeoutError
 from .types import PoolInfo, ResourceRequirements, ToolsSpec
 
 _FAILING_POLLS = 2
@@ -38,7 +38,7 @@ class WarmPoolManager:
         workspace_dir: str = "/workspace",
     ) -> None:
         """Makes a pool."""
-        self.client.create_pool(name, image, replicas, self.namespace, tools, resources, workspace_dir)
+        self.client.create_pool(name, self.namespace, image, replicas, tools, resources, workspace_dir)
 
     def get_warmpool(self, name: str) -> PoolInfo:
         """A pool."""
@@ -47,20 +47,27 @@ class WarmPoolManager:
     def wait_for_ready(self, name: str, timeout: float = 300, poll_interval: float = 5, min_ready: int = 1) -> PoolInfo:
         """Waits until so many sandboxes are idle and ready.
 
-        Says so early when pods keep failing, unless the reason is a rate limit, which passes.
+        Says so early when pods keep failing, unless the reason is a rate limit, which passes. A gateway that cannot be
+        reached is asked again until the time is up.
         """
         until = time.monotonic() + timeout
         failing = 0
         pause = min(0.05, poll_interval)
         while True:
-            pool = self.get_warmpool(name)
-            if pool.ready_replicas >= min_ready:
-                return pool
-            failing = failing + 1 if _is_failing(pool) else 0
-            if failing >= _FAILING_POLLS and pause >= poll_interval:
-                raise PoolNotReadyError(name, pool.conditions)
-            if time.monotonic() + pause > until:
-                raise PoolNotReadyError(name, pool.conditions)
+            try:
+                pool = self.get_warmpool(name)
+            except GatewayError as error:
+                if error.status_code != 0 or time.monotonic() + pause > until:
+                    raise
+            else:
+                if pool.ready_replicas >= min_ready:
+                    return pool
+                failing = failing + 1 if _is_failing(pool) else 0
+                if failing >= _FAILING_POLLS and pause >= poll_interval:
+                    raise PoolNotReadyError(name, conditions=pool.conditions)
+                if time.monotonic() + pause > until:
+                    said = f"{pool.ready_replicas} of {min_ready} ready after {timeout:g} s"
+                    raise PoolTimeoutError(name, said, pool.conditions)
             time.sleep(pause)
             # A pool here is ready in a moment; a pod on a far cluster takes a while.
             pause = min(pause * 2, poll_interval)
@@ -93,5 +100,5 @@ class WarmPoolManager:
 
 def _is_failing(pool: PoolInfo) -> bool:
     said = [one for one in pool.conditions if one.type == "PodsFailing" and one.status == "True"]
-    limits = ("rate limit", "toomanyrequests", "too many requests")
+    limits = ("rate limit", "qps exceeded", "toomanyrequests", "too many requests", "429")
     return any(not any(word in one.message.lower() for word in limits) for one in said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .client import DEFAULT_URL, GatewayClient, Step
+from .client import DEFAULT_URL, RECOVER_SECONDS, GatewayClient, Step
 from .errors import GatewayError
 from .types import (
     ExecuteResponse,
@@ -30,6 +31,7 @@ from .types import (
 KEEP_ALIVE_IDLE_SECONDS = 1800
 TOOLS = "/opt/arl/tools"
 REGISTRY = f"{TOOLS}/registry.json"
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 # The list that the pool knows, then each tool that is there: where, and what it says about itself. What an image brings
 # only the sandbox knows.
 _LIST = f"""cat {REGISTRY} || exit
@@ -158,9 +160,19 @@ class SandboxSession:
         *,
         stop_on_error: bool | None = None,
         operation_id: str | None = None,
+        recover: bool = True,
+        recover_timeout: float = RECOVER_SECONDS,
     ) -> ExecuteResponse:
-        """Runs steps one after the other."""
-        return self.client.execute(self._id(), steps, trace_id, stop_on_error, operation_id)
+        """Runs steps one after the other, also if the gateway is restarted meanwhile."""
+        return self.client.execute(
+            self._id(),
+            steps,
+            trace_id,
+            stop_on_error=stop_on_error,
+            operation_id=operation_id,
+            recover=recover,
+            recover_timeout=recover_timeout,
+        )
 
     def run(
         self,
@@ -187,7 +199,9 @@ class SandboxSession:
         operation_id: str | None = None,
     ) -> Iterator[StepEvent]:
         """Runs steps and tells what they say as they say it."""
-        return self.client.execute_stream(self._id(), steps, trace_id, stop_on_error, operation_id)
+        return self.client.execute_stream(
+            self._id(), steps, trace_id, stop_on_error=stop_on_error, operation_id=operation_id
+        )
 
     def restore(self, snapshot_id: str) -> None:
         """Ends every process and brings the files back as they were after a step."""
@@ -243,17 +257,22 @@ class SandboxSession:
         self.client.download_path(self._id(), path, local)
 
     def list_tools(self) -> ToolsRegistry:
-        """The tools that are there."""
+        """The tools that are there; an error in a pool without tools."""
         result = self.execute([{"name": "list_tools", "command": ["sh", "-c", _LIST]}]).results[0]
-        return _tools(result.output.stdout) if result.ok else ToolsRegistry()
+        if not result.ok:
+            said = result.error.message if result.error else result.output.stderr.strip()
+            raise RuntimeError(f"the sandbox does not tell its tools: {said}")
+        return _tools(result.output.stdout)
 
     def call_tool(self, tool_name: str, params: Mapping[str, Any] | None = None) -> ToolResult:
         """Runs a tool with its parameters as JSON on its input."""
+        if not _TOOL_NAME.fullmatch(tool_name):
+            raise ValueError(f"no tool can be called {tool_name!r}")
         found = next((one for one in self.list_tools().tools if one.name == tool_name), None)
         if found is None or not found.entrypoint:
             return ToolResult(exit_code=127, stderr=f"there is no tool {tool_name!r}")
         directory = found.directory or f"{TOOLS}/{tool_name}"
-        runner = {"bash": "bash ", "python": "python3 "}.get(found.runtime or "", "")
+        runner = {"bash": "bash ", "python": "python3 "}.get(found.runtime, "")
         given = base64.b64encode(json.dumps(dict(params or {})).encode()).decode()
         line = f"printf %s {given} | base64 -d | {runner}{shlex.quote(f'{directory}/{found.entrypoint}')}"
         step: dict[str, Any] = {"name": f"tool:{tool_name}", "command": ["sh", "-c", line]}
@@ -287,6 +306,12 @@ class SandboxSession:
         self.client.close()
 
     def __enter__(self: Self) -> Self:
+        if self.keep_alive:
+            warnings.warn(
+                "with keep_alive the session goes on after the context, until it is idle or deleted",
+                UserWarning,
+                stacklevel=2,
+            )
         if self._info is None:
             self.create_sandbox()
         return self
@@ -295,13 +320,7 @@ class SandboxSession:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self.keep_alive:
-                warnings.warn(
-                    f"session {self.session_id} goes on until it is idle or deleted",
-                    ResourceWarning,
-                    stacklevel=2,
-                )
-            else:
+            if not self.keep_alive:
                 self.delete_sandbox()
         finally:
             self.close()

@@ -5,15 +5,21 @@ Names are Python's; on the wire they are the gateway's, which spells envelopes i
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class _Wire(BaseModel):
-    """Takes both spellings, passes over what it does not know."""
+    """Takes both spellings, passes over what it does not know and what is null."""
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, data: Any) -> Any:
+        return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
     def wire(self) -> dict[str, Any]:
         """As it is sent: the gateway's names, nothing that was not said."""
@@ -54,7 +60,7 @@ class StepResult(_Wire):
     output: StepOutput = Field(default_factory=StepOutput)
     snapshot_id: str | None = None
     duration_ms: int = 0
-    timestamp: str | None = None
+    timestamp: datetime | None = None
     input: Any = None
     error: StepError | None = None
     parent: int | None = None
@@ -96,7 +102,7 @@ class SessionInfo(_Wire):
     pool_ref: str = Field(default="", alias="poolRef")
     pod_ip: str = Field(default="", alias="podIP")
     pod_name: str = Field(default="", alias="podName")
-    created_at: str | None = Field(default=None, alias="createdAt")
+    created_at: datetime | None = Field(default=None, alias="createdAt")
 
 
 class ManagedSessionInfo(SessionInfo):
@@ -138,10 +144,10 @@ class TrajectoryEntry(_Wire):
 
     session_id: str
     step: int
-    action: Any = None
-    observation: Any = None
+    action: dict[str, Any] = Field(default_factory=dict)
+    observation: dict[str, Any] = Field(default_factory=dict)
     snapshot_id: str | None = None
-    timestamp: str | None = None
+    timestamp: datetime | None = None
     parent: int | None = None
 
 
@@ -150,7 +156,7 @@ class ErrorResponse(_Wire):
 
     error: str
     kind: str | None = None
-    detail: str | None = None
+    detail: str = ""
 
 
 class ResourceRequirements(_Wire):
@@ -196,12 +202,12 @@ class ToolManifest(_Wire):
     """A tool that is there."""
 
     name: str
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    runtime: str | None = None
-    entrypoint: str | None = None
-    timeout: str | None = None
-    directory: str | None = None
+    description: str = ""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    runtime: str = ""
+    entrypoint: str = ""
+    timeout: str = ""
+    directory: str = ""
 
 
 class ToolsRegistry(_Wire):
@@ -223,8 +229,8 @@ class ShellMessage(_Wire):
     """Something said in an interactive shell."""
 
     type: Literal["input", "output", "signal", "resize", "exit", "error"]
-    data: str | None = None
-    signal: str | None = None
-    rows: int | None = None
-    cols: int | None = None
-    exit_code: int | None = None
+    data: str = ""
+    signal: str = ""
+    rows: int = 0
+    cols: int = 0
+    exit_code: int = 0
