@@ -248,7 +248,9 @@ fn what_a_step_leaves_ends_unless_it_said_so() {
     // killed is not yet gone
     let gone = format!("until [ $({sleepers}) = 0 ]; do :; done; echo gone");
     assert_eq!(talk.run(&gone).1, b"gone\n");
-    let process = talk.spawn(Spawn { background: true, ..shell("sleep 4713 & echo up") });
+    // A shell's child is a sleeper only once it has become one.
+    let left = "sleep 4713 & until [ $(cat /proc/$!/comm) = sleep ]; do :; done; echo up";
+    let process = talk.spawn(Spawn { background: true, ..shell(left) });
     assert_eq!(talk.end(process).1, b"up\n");
     assert_eq!(talk.run(sleepers).1, b"1\n", "the one that said so lives");
 }

@@ -1,6 +1,7 @@
 //! A node of a Kubernetes API: registers itself, takes pods on and looks after them.
 
 mod claims;
+mod placement;
 mod register;
 mod schedule;
 mod strays;
@@ -10,7 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Recorder, Reporter};
@@ -34,6 +35,7 @@ use crate::record::PodDirectory;
 use crate::runner::Runner;
 use crate::shared::{Config, Shared};
 use crate::{changes, disks, files, host, images};
+use placement::Place;
 
 /// Pods that have ended and wait to be noticed.
 const ENDED_MAX: usize = 64;
@@ -116,7 +118,7 @@ impl Node {
             clock,
         });
         strays::end(&directory);
-        register::register(&shared).await?;
+        let place = register::register(&shared).await?;
         let (renewing, top) = (register::renew(Arc::clone(&shared), tasks.clone()), Arc::clone(&shared));
         tasks.spawn("lease", async move {
             renewing.await;
@@ -128,7 +130,7 @@ impl Node {
         }
         tasks.spawn("disk-guard", disks::guard(Arc::clone(&shared), tasks.clone()));
         tasks.spawn("claims", claims::bind(Arc::clone(&shared), tasks.clone()));
-        let following = Following::new(Arc::clone(&shared), tasks.child("pods"));
+        let following = Following::new(Arc::clone(&shared), place, tasks.child("pods"));
         tasks.spawn_essential("pods", following.run(tasks.clone()));
         Ok(Self { shared, tasks: tasks.child("access") })
     }
@@ -144,6 +146,7 @@ impl Node {
 /// All pods of the node.
 struct Following {
     shared: Arc<Shared>,
+    place: Place,
     runners: BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>,
     listed: BTreeSet<String>,
     ended: mpsc::Receiver<(String, bool)>,
@@ -152,9 +155,9 @@ struct Following {
 }
 
 impl Following {
-    fn new(shared: Arc<Shared>, tasks: Tasks) -> Self {
+    fn new(shared: Arc<Shared>, place: Place, tasks: Tasks) -> Self {
         let (end, ended) = mpsc::channel(ENDED_MAX);
-        Self { shared, runners: BTreeMap::new(), listed: BTreeSet::new(), ended, end, tasks }
+        Self { shared, place, runners: BTreeMap::new(), listed: BTreeSet::new(), ended, end, tasks }
     }
 
     /// Follows the API until the node ends, then waits for its pods.
@@ -162,10 +165,12 @@ impl Following {
         let api: Api<Pod> = Api::all(self.shared.client.clone());
         let stream = watcher(api, watcher::Config::default()).default_backoff();
         let mut stream = std::pin::pin!(stream);
+        let mut places = std::pin::pin!(schedule::places(&self.shared));
         loop {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 () = self.tasks.cancelled() => break,
+                Some(place) = places.next() => self.moved(place).await,
                 Some((uid, finished)) = self.ended.recv() => self.noticed(&uid, finished).await,
                 event = stream.try_next() => match event {
                     Ok(Some(event)) => self.observe(event).await,
@@ -189,13 +194,35 @@ impl Following {
         }
     }
 
+    /// The node says otherwise than before which pods it takes: those that wait are looked at again.
+    async fn moved(&mut self, place: Place) {
+        if self.place == place {
+            return;
+        }
+        self.place = place;
+        match schedule::waiting(&self.shared).await {
+            Ok(pods) => {
+                for pod in &pods {
+                    Box::pin(self.schedule(pod)).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "pods that wait for a node were not found; a change of one finds it"),
+        }
+    }
+
+    async fn schedule(&self, pod: &Pod) {
+        let Some(spec) = schedule::wanted(pod) else { return };
+        match self.place.obstacle(spec) {
+            None => schedule::bind(&self.shared, pod).await,
+            Some(why) => schedule::tell(&self.shared, pod, why).await,
+        }
+    }
+
     async fn apply(&mut self, pod: Pod) {
         let name = &self.shared.config.name;
         let node = pod.spec().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
         if node.is_empty() {
-            if schedule::is_ours(&pod, name) {
-                schedule::bind(&self.shared, &pod).await;
-            }
+            Box::pin(self.schedule(&pod)).await;
             return;
         }
         if node != name {

@@ -10,33 +10,56 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use thane_runtime::Tasks;
 
-use super::schedule::labels;
+use super::placement::Place;
+use super::schedule::{labels, machine};
 use crate::host;
 use crate::runner::HOST_ADDRESS;
 use crate::shared::Shared;
 use crate::status::whole;
 
 const LEASES: &str = "kube-node-lease";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASE_SECONDS: u32 = 40;
 const RENEW: Duration = Duration::from_secs(10);
 
-/// Makes the node known, with what it has.
-pub(super) async fn register(shared: &Shared) -> Result<(), kube::Error> {
+/// Makes the node known, with what it has. What people wrote on it before stays.
+pub(super) async fn register(shared: &Shared) -> Result<Place, kube::Error> {
     let api: Api<Node> = Api::all(shared.client.clone());
     let name = &shared.config.name;
     let labels: serde_json::Map<String, Value> =
         labels(name).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
     if api.get_opt(name).await?.is_none() {
-        let node: Node = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let node: Node = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
         match api.create(&PostParams::default(), &node).await {
             Err(kube::Error::Api(answer)) if answer.code == 409 => {}
             created => drop(created?),
         }
     }
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&object)).await?;
     let patch = json!({"status": status(shared)});
-    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
-    Ok(())
+    let node = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    Ok(Place::of(&admitted(&api, node).await?))
+}
+
+/// Takes away the taint that an API gives every new node until it is ready: a cluster has a controller for that.
+async fn admitted(api: &Api<Node>, mut node: Node) -> Result<Node, kube::Error> {
+    loop {
+        let mut taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let before = taints.len();
+        taints.retain(|taint| taint.key != NOT_READY);
+        if taints.len() == before {
+            return Ok(node);
+        }
+        // With its version: a taint somebody sets in this moment is not lost.
+        let version = node.metadata.resource_version.as_deref();
+        let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Err(kube::Error::Api(answer)) if answer.code == 409 => node = api.get(name).await?,
+            patched => return patched,
+        }
+    }
 }
 
 fn status(shared: &Shared) -> Value {
@@ -75,7 +98,7 @@ fn status(shared: &Shared) -> Value {
             "kubeletVersion": concat!("v1.34.0-thane.", env!("CARGO_PKG_VERSION")),
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
-            "architecture": labels("")[2].1,
+            "architecture": machine(),
         },
     })
 }

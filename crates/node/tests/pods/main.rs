@@ -8,6 +8,7 @@ mod escape;
 mod forward;
 mod images;
 mod life;
+mod placement;
 mod probes;
 mod sandbox;
 mod steps;

@@ -183,7 +183,7 @@ pub struct ExecuteResponse {
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepResult {
-    /// Its number in the session, never used again; -1 when it was not recorded.
+    /// Its number in the session, never used again; -1 when it was not recorded. Of one that could not be run after others: what it would have had.
     pub index: i64,
     /// What whoever asked calls it.
     pub name: String,

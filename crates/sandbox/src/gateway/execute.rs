@@ -149,7 +149,8 @@ impl Shared {
                 }
                 // What has been done is told even if the rest could not be.
                 Err(failure) if !results.is_empty() => {
-                    results.push(undone(&plan.steps[at], &failure, self.clock.now().to_string()));
+                    let last = results.last().map(|done: &StepResult| done.index);
+                    results.push(undone(&plan.steps[at], last, &failure, self.clock.now().to_string()));
                     break;
                 }
                 Err(failure) => return Err(failure),
@@ -208,11 +209,12 @@ impl Shared {
     }
 }
 
-/// The result of a step that could not be run.
-fn undone(step: &Step, failure: &Failure, now: String) -> StepResult {
+/// The result of a step that could not be run, after another that was.
+fn undone(step: &Step, last: Option<i64>, failure: &Failure, now: String) -> StepResult {
     let error = StepError { kind: failure.kind, message: failure.message.clone() };
     StepResult {
-        index: -1,
+        // The number it would have had: arl rejects a whole answer with a negative one in it.
+        index: last.map_or(-1, |last| last + 1),
         name: step.name.clone(),
         output: StepOutput { exit_code: -1, ..StepOutput::default() },
         snapshot_id: None,

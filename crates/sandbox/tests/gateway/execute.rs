@@ -160,7 +160,7 @@ async fn a_lost_sandbox_is_our_fault_and_told_soon() {
     let (answer, ()) = tokio::join!(hanging, losing);
     let results = answer.expect(200)["results"].clone();
     assert_eq!(results[0]["error"], Value::Null);
-    assert_eq!(results[1]["error"]["kind"], "infra", "{results}");
+    assert_eq!((&results[1]["error"]["kind"], &results[1]["index"]), (&json!("infra"), &json!(1)), "{results}");
     // A session that is deleted under its step.
     let id = bed.session("p").await;
     let path = format!("/v1/sessions/{id}/execute");
@@ -175,6 +175,7 @@ async fn a_lost_sandbox_is_our_fault_and_told_soon() {
     let (answer, ()) = tokio::join!(hanging, deleting);
     let last = events(&answer.body).pop().unwrap();
     assert_eq!((last.0.as_str(), &last.1["error"]["kind"]), ("result", &json!("infra")));
+    assert_eq!(last.1["index"], 1);
     assert!(began.elapsed() < crate::bed::PATIENCE, "nothing hangs");
     bed.end().await;
 }

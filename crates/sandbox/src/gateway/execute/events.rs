@@ -61,7 +61,7 @@ struct Telling<'a> {
 
 impl Telling<'_> {
     async fn all(&self, first: Running) -> Result<(), Left> {
-        let mut first = Some(first);
+        let (mut first, mut last) = (Some(first), None);
         for at in 0..self.plan.steps.len() {
             let begun = match first.take() {
                 Some(running) => Ok(running),
@@ -73,6 +73,7 @@ impl Telling<'_> {
             };
             match ended {
                 Ok(record) => {
+                    last = Some(record.index);
                     self.tell("result", &records::result(&record, usize::MAX)).await?;
                     if self.plan.is_over(&record) {
                         break;
@@ -81,7 +82,7 @@ impl Telling<'_> {
                 Err(End::Left) => return Err(Left),
                 Err(End::Failed(failure)) => {
                     let now = self.shared.clock.now().to_string();
-                    return self.tell("result", &undone(&self.plan.steps[at], &failure, now)).await;
+                    return self.tell("result", &undone(&self.plan.steps[at], last, &failure, now)).await;
                 }
             }
         }
