@@ -1,6 +1,7 @@
 //! Reading and decoding request bodies.
 
 mod duplicate;
+mod yaml;
 
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 use crate::go;
 use crate::media::{self, Content};
+use crate::objects::depth;
+pub(crate) use yaml::warnings;
 
 /// How much of a body that is too large is read and dropped before the connection is cut.
 const DRAINED_MAX: usize = 64 * 1024 * 1024;
@@ -59,7 +62,7 @@ where
 pub(crate) struct Decoded {
     /// The object.
     pub value: Value,
-    /// Paths that occurred twice, worded as strict decoding words them.
+    /// What occurred twice, worded as strict decoding words it.
     pub duplicates: Vec<String>,
 }
 
@@ -110,7 +113,16 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 pub(crate) fn json(bytes: &[u8]) -> Result<Decoded, String> {
     let mut duplicates = Vec::new();
     let value = duplicate::parse(&String::from_utf8_lossy(bytes), &mut duplicates)?;
+    shallow(&value)?;
     Ok(Decoded { value, duplicates })
+}
+
+/// Refuses what nests too deep to be stored with all that belongs to it.
+fn shallow(value: &Value) -> Result<(), String> {
+    if depth::is_deeper(value, depth::BODY_MAX) {
+        return Err(format!("exceeded max depth: the object may nest at most {} levels deep", depth::BODY_MAX));
+    }
+    Ok(())
 }
 
 /// As [`json`], without a look at duplicates.
@@ -125,13 +137,25 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
     }
     let wrong = |why: &str| format!("error converting YAML to JSON: yaml: {why}");
     let text = std::str::from_utf8(bytes).map_err(|_| wrong("invalid UTF-8"))?;
-    let value = serde_saphyr::from_str::<Value>(text).map_err(|error| {
+    let decoded = yaml::parse(text).map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         // the parser's own position in front is not Kubernetes' wording
         wrong(line.rsplit_once(": ").map_or(line, |(_, why)| why))
     })?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    shallow(&decoded.value).map_err(|why| wrong(&why))?;
+    Ok(decoded)
+}
+
+/// As [`yaml`], with duplicates worded as YAML's also where the text is JSON: that is how Kubernetes reads what is applied.
+pub(crate) fn applied(bytes: &[u8]) -> Result<Decoded, String> {
+    let mut decoded = yaml(bytes)?;
+    if !decoded.duplicates.is_empty()
+        && let Ok(again) = yaml::parse(&String::from_utf8_lossy(bytes))
+    {
+        decoded.duplicates = again.duplicates;
+    }
+    Ok(decoded)
 }
 
 #[cfg(test)]

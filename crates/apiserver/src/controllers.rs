@@ -206,9 +206,9 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     use thane_kv::{MemoryOptions, MemoryStore};
-    use thane_runtime::SystemClock;
+    use thane_runtime::{SystemClock, Tasks};
     use thane_runtime::readiness::Readiness;
 
     use crate::authn::Authenticator;
@@ -216,7 +216,7 @@ mod testing {
     use crate::server::{ApiServer, Options, Parts};
 
     /// A server without anything in it, whose controllers do not run.
-    pub(super) fn server() -> ApiServer {
+    pub(crate) fn server() -> ApiServer {
         ApiServer::new(Parts {
             store: MemoryStore::new(MemoryOptions::default()),
             clock: SystemClock::shared(),
@@ -225,7 +225,7 @@ mod testing {
             audit: None,
             readiness: Readiness::new(),
             options: Options::default(),
-        })
+        }, Tasks::root("test").0)
     }
 }
 

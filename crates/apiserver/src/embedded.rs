@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use thane_kv::{RedbOptions, RedbStore, Stopped, Store};
+use thane_kv::{HistoryLimits, RedbOptions, RedbStore, Stopped, Store};
 use thane_runtime::net::{BindError, SharedNetwork};
 use thane_runtime::pki;
 use thane_runtime::readiness::{Condition, Readiness};
@@ -48,6 +48,8 @@ pub struct Config {
     pub readiness: Readiness,
     /// Bounds and choices.
     pub options: Options,
+    /// How much of the past is kept, for watches and lists that go on from there.
+    pub history: HistoryLimits,
 }
 
 impl Config {
@@ -62,6 +64,7 @@ impl Config {
             anonymous: false,
             readiness: Readiness::new(),
             options: Options::default(),
+            history: HistoryLimits::default(),
         }
     }
 }
@@ -127,7 +130,8 @@ impl Embedded {
         tasks: &Tasks,
     ) -> Result<Self, Error> {
         pki::store::create_directory(&config.directory)?;
-        let store = RedbStore::open(config.directory.join("data.redb"), RedbOptions::default())?;
+        let store = RedbOptions { history: config.history.clone(), ..RedbOptions::default() };
+        let store = RedbStore::open(config.directory.join("data.redb"), store)?;
         let stores = tasks.child("store");
         let condition = config.readiness.condition("store");
         stores.spawn_essential("writer", attend(store.stopped(), condition, stores.token()));

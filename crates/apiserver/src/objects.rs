@@ -4,9 +4,11 @@
 //! `{"metadata":{`. The missing parts are known from the key and the entry's revision, so an answer is made by
 //! writing them in front: reading, listing and watching parse nothing.
 
+pub(crate) mod depth;
 mod lease;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use crate::encryption::Encryption;
 use crate::failure::{Failure, Result};
 use crate::resource::ResourceType;
 use lease::EventLease;
+pub(crate) use turns::Attempts;
+use turns::Turns;
 
 /// What the store calls the bound of a lease.
 const LEASE_KEYS: &str = "keys on a lease";
@@ -32,6 +36,7 @@ pub(crate) struct Objects {
     encryption: Arc<Encryption>,
     object_bytes_max: usize,
     event_lease: Arc<EventLease>,
+    turns: Arc<Turns>,
 }
 
 /// One object as stored, at one revision.
@@ -84,8 +89,8 @@ pub(crate) enum Created {
 pub(crate) enum Swap {
     /// Done; the new state.
     Done(Stored),
-    /// Somebody else was there first; what is there now.
-    Lost(Option<Stored>),
+    /// Somebody else was there first.
+    Lost,
 }
 
 impl Objects {
@@ -96,7 +101,8 @@ impl Objects {
         object_bytes_max: usize,
         event_ttl: Duration,
     ) -> Self {
-        Self { store, encryption, object_bytes_max, event_lease: Arc::new(EventLease::new(event_ttl)) }
+        let event_lease = Arc::new(EventLease::new(event_ttl));
+        Self { store, encryption, object_bytes_max, event_lease, turns: Arc::default() }
     }
 
     /// The lease a new object hangs on, if it is of a kind that goes away by itself.
@@ -173,7 +179,7 @@ impl Objects {
         let compares = vec![Compare::ModRevision(key.clone(), revision)];
         match self.commit(kind, &key, &json, compares).await? {
             TxnOutcome::Committed { revision, .. } => Ok(Swap::Done(Stored { revision, json, stale: false })),
-            TxnOutcome::Conflict { current, .. } => self.lost(kind, current),
+            TxnOutcome::Conflict { .. } => Ok(Swap::Lost),
         }
     }
 
@@ -201,12 +207,6 @@ impl Objects {
         }
     }
 
-    /// A swap that came too late.
-    fn lost(&self, kind: &ResourceType, current: Vec<Option<Entry>>) -> Result<Swap> {
-        let entry = current.into_iter().next().flatten();
-        Ok(Swap::Lost(entry.map(|entry| self.open(kind, &entry)).transpose()?))
-    }
-
     /// Stores several new objects at one revision; none of them, and `false`, if a name is taken.
     pub(crate) async fn create_all(&self, objects: &[New]) -> Result<bool> {
         let (mut compares, mut mutations) = (Vec::new(), Vec::new());
@@ -227,6 +227,13 @@ impl Objects {
                 format!("the object is {} bytes and may be at most {}", json.len(), self.object_bytes_max),
             ));
         }
+        let levels = depth::nesting(json);
+        if levels > depth::STORED_MAX {
+            return Err(Failure::bad_request(format!(
+                "the object nests {levels} levels deep with its managed fields and may at most {}",
+                depth::STORED_MAX
+            )));
+        }
         let value = if kind.is_secret() {
             self.encryption.seal(key, json.clone()).map_err(Failure::internal)?
         } else {
@@ -242,7 +249,7 @@ impl Objects {
         let txn = Txn { compares, mutations: vec![Mutation::Delete { key }] };
         match self.store.txn(txn).await.map_err(storage_failure)? {
             TxnOutcome::Committed { revision, .. } => Ok(Swap::Done(Stored { revision, ..gone.clone() })),
-            TxnOutcome::Conflict { current, .. } => self.lost(kind, current),
+            TxnOutcome::Conflict { .. } => Ok(Swap::Lost),
         }
     }
 }
@@ -302,7 +309,8 @@ impl Stored {
 
     /// The object with its type, as clients see it.
     pub(crate) fn value(&self, kind: &ResourceType) -> Result<Value> {
-        let mut object: Value = serde_json::from_slice(&self.json).map_err(Failure::internal)?;
+        let read = serde_json::from_slice(&self.json).or_else(|_| depth::without_managers(&self.json));
+        let mut object: Value = read.map_err(Failure::internal)?;
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.as_str().into();
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();

@@ -12,10 +12,20 @@ use http_body::Frame;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::inflight::Place;
 use crate::media::Encoding;
 
+/// The most bytes of a body that are handed over at once: a client that does not read leaves the rest here.
+const FRAME_MAX: usize = 256 * 1024;
+
 /// A response body: whole, or a stream of chunks that ends when the client leaves.
-pub enum Body {
+pub struct Body {
+    content: Content,
+    /// The place of the request, given back when its answer is sent or given up.
+    place: Option<Place>,
+}
+
+enum Content {
     /// All of it (`None` once sent).
     Whole(Option<Bytes>),
     /// Chunk by chunk.
@@ -25,7 +35,30 @@ pub enum Body {
 impl Body {
     /// No body.
     pub fn empty() -> Self {
-        Self::Whole(None)
+        Self { content: Content::Whole(None), place: None }
+    }
+
+    /// Bytes.
+    pub(crate) fn bytes(bytes: Bytes) -> Self {
+        Self { content: Content::Whole(Some(bytes)), place: None }
+    }
+
+    /// Chunk by chunk.
+    pub(crate) fn stream(chunks: BoxStream<'static, Bytes>) -> Self {
+        Self { content: Content::Stream(chunks), place: None }
+    }
+
+    /// All of it, where it is bytes.
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Whole(bytes) => bytes.as_ref(),
+            Content::Stream(_) => None,
+        }
+    }
+
+    /// Keeps the place of the request until the body is sent.
+    pub(crate) fn hold(&mut self, place: Option<Place>) {
+        self.place = place;
     }
 }
 
@@ -37,20 +70,28 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
-        match &mut *self {
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(stream) => stream.as_mut().poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+        match &mut self.content {
+            Content::Whole(rest) => {
+                let frame = match rest {
+                    Some(bytes) if bytes.len() > FRAME_MAX => Some(bytes.split_to(FRAME_MAX)),
+                    _ => rest.take(),
+                };
+                Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Content::Stream(stream) => stream.as_mut().poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self.content, Content::Whole(None))
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        match self {
-            Self::Whole(bytes) => http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Stream(_) => http_body::SizeHint::default(),
+        match &self.content {
+            Content::Whole(bytes) => {
+                http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Content::Stream(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -60,7 +101,7 @@ pub(crate) type Answer = Response<Body>;
 
 /// JSON that is already bytes.
 pub(crate) fn json_bytes(code: u16, bytes: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Body::Whole(Some(bytes.into())));
+    let mut answer = Response::new(Body::bytes(bytes.into()));
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
@@ -106,7 +147,7 @@ pub(crate) fn failure(failure: &Failure) -> Answer {
 /// JSON lines for as long as the stream lives.
 pub(crate) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Answer {
     let mut answer = json_bytes(200, Bytes::new());
-    *answer.body_mut() = Body::Stream(Box::pin(chunks));
+    *answer.body_mut() = Body::stream(Box::pin(chunks));
     answer
 }
 

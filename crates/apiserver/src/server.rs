@@ -112,6 +112,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: RequestMetrics,
     /// Whoever knows more about custom resources.
     pub(crate) reviewers: OnceLock<Vec<Arc<dyn Reviewer>>>,
+    /// Writes that were begun: each is done, even when its client leaves.
+    pub(crate) writes: Tasks,
     /// Whoever runs the pods, once they do.
     pub(crate) pods: OnceLock<PodDoor>,
 }
@@ -149,7 +151,8 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    pub(crate) fn new(parts: Parts) -> Self {
+    /// A server whose controllers do not run; `tasks` are where writes are done.
+    pub(crate) fn new(parts: Parts, tasks: Tasks) -> Self {
         let Parts { store, clock, authenticator, encryption, audit, readiness, options } = parts;
         let inner = Inner {
             objects: Objects::new(store, Arc::new(encryption), options.object_bytes_max, options.event_ttl),
@@ -167,6 +170,7 @@ impl ApiServer {
             readiness,
             metrics: RequestMetrics::default(),
             reviewers: OnceLock::new(),
+            writes: tasks,
             pods: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -174,7 +178,7 @@ impl ApiServer {
 
     /// A server that is live: what every cluster has exists, and controllers keep the state consistent.
     pub async fn start(parts: Parts, tasks: &Tasks) -> Result<Self> {
-        let server = Self::new(parts);
+        let server = Self::new(parts, tasks.child("writes"));
         controllers::start(&server, tasks).await?;
         Ok(server)
     }

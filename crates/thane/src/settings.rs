@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod discovery;
 pub(crate) mod gateway;
 pub(crate) mod hub;
+pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod redis;
 mod upstream;
@@ -26,6 +27,7 @@ use crate::roles::words::{AgentWords, HubWords};
 use agent::AgentSettings;
 use gateway::GatewaySettings;
 use hub::HubSettings;
+use limits::ApiLimits;
 use workflows::WorkflowSettings;
 
 /// Everything that can be configured.
@@ -88,6 +90,8 @@ pub(crate) struct UpSettings {
     pub(crate) pods: bool,
     /// Pods of one API that run at once.
     pub(crate) max_pods: usize,
+    /// How much each API takes and keeps.
+    pub(crate) limits: ApiLimits,
     /// How long parts may take to stop.
     pub(crate) grace: Span,
 }
@@ -113,6 +117,7 @@ impl Default for UpSettings {
             token_file: None,
             pods: true,
             max_pods: 1000,
+            limits: ApiLimits::default(),
             grace: Span(Duration::from_secs(10)),
         }
     }

@@ -77,6 +77,9 @@ fn check(up: &UpSettings) -> Result<(), Failure> {
         let message = format!("{} of {} clusters cannot be autonomous", up.autonomous, up.clusters);
         return Err(Failure::new(code::CONFIG_INVALID, message));
     }
+    if let Some(why) = up.limits.wrong() {
+        return Err(Failure::new(code::CONFIG_INVALID, why));
+    }
     if !up.ephemeral_ports && up.api_address.port().checked_add(up.clusters).is_none() {
         let message = format!("{} clusters do not fit above port {}", up.clusters, up.api_address.port());
         return Err(Failure::new(code::CONFIG_INVALID, message));
@@ -107,6 +110,7 @@ async fn start(
         let mut config = embedded::Config::new(directory.join(name), address);
         config.encryption_keys.clone_from(&up.encryption_keys);
         config.token_file.clone_from(&up.token_file);
+        up.limits.apply(&mut config);
         if name == HUB {
             config.readiness = readiness.clone();
         }

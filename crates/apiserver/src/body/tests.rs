@@ -40,3 +40,38 @@ proptest::proptest! {
         proptest::prop_assert_eq!(ours, plain);
     }
 }
+
+#[test]
+fn yaml_keys_that_occur_twice_are_told_with_their_lines_and_the_last_wins() {
+    let text = "kind: A\nspec:\n  a: 1\n  b:\n    c: 1\n    c: 2\n  a: 3\n  b: {}\nkind: B\n";
+    let decoded = yaml(text.as_bytes()).unwrap();
+    assert_eq!(decoded.value, serde_json::json!({"kind": "B", "spec": {"a": 3, "b": {}}}));
+    let lines = ["line 6: key \"c\"", "line 7: key \"a\"", "line 8: key \"b\"", "line 9: key \"kind\""];
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line} already set in map")).collect();
+    assert_eq!(decoded.duplicates, [format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))]);
+    assert_eq!(warnings(&decoded.duplicates[0]).collect::<Vec<_>>(), lines);
+    assert_eq!(warnings("unknown field \"a\"").collect::<Vec<_>>(), ["unknown field \"a\""]);
+    let json = applied(b"{\"a\":\n1,\"a\":2}").unwrap();
+    assert_eq!((&json.value["a"], json.duplicates.len()), (&2.into(), 1));
+    assert!(json.duplicates[0].ends_with("  line 2: key \"a\" already set in map"), "{:?}", json.duplicates);
+    assert!(yaml(b"a: 1\na: [\n").is_err());
+}
+
+#[test]
+fn what_nests_too_deep_is_refused_in_either_form() {
+    let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    for form in ["", "---\n"] {
+        let text = |levels| format!("{form}{}", nested(levels));
+        assert!(yaml(text(100).as_bytes()).is_ok(), "{form:?}");
+        for levels in [101, 103, 110, 127, 200, 10_000] {
+            assert!(yaml(text(levels).as_bytes()).is_err(), "{form:?} {levels}");
+        }
+    }
+    // each alias stands for more levels than it is deep
+    let mut chain = String::from("a0: &a0 1\n");
+    for number in 1..200 {
+        let (open, close) = ("[".repeat(50), "]".repeat(50));
+        chain += &format!("a{number}: &a{number} {open}*a{}{close}\n", number - 1);
+    }
+    assert!(yaml(chain.as_bytes()).is_err());
+}

@@ -61,14 +61,27 @@ pub(super) async fn dependent(server: &Inner, graph: &Graph, key: &Bytes) -> Res
     } else {
         Propagation::Background
     };
+    take_away(server, &kind, &namespace, stored, propagation).await
+}
+
+/// Deletes an object as it was looked at. One that was changed since, and perhaps adopted, is looked at again.
+async fn take_away(
+    server: &Inner,
+    kind: &ResourceType,
+    namespace: &str,
+    stored: Stored,
+    propagation: Propagation,
+) -> Result<()> {
+    let object = stored.value(kind)?;
     let options = DeleteOptions {
         uid: Some(metadata::uid(&object).to_owned()),
+        resource_version: Some(metadata::resource_version(&object).to_owned()),
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    let now = server.clock.now();
-    match remove_object(&server.objects, &kind, &namespace, &name, &options, Some(stored), now).await {
-        Ok(_) | Err(Failure { code: 404 | 409, .. }) => Ok(()),
+    let (name, now) = (metadata::name(&object), server.clock.now());
+    match remove_object(&server.objects, kind, namespace, name, &options, Some(stored), now).await {
+        Ok(_) | Err(Failure { code: 404, .. }) => Ok(()),
         Err(failure) => Err(failure),
     }
 }
@@ -143,4 +156,34 @@ fn drop_owners(object: &mut Value, uids: &[&str]) -> bool {
         meta.remove("ownerReferences");
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::testing;
+    use crate::objects::Created;
+
+    #[tokio::test]
+    async fn what_was_adopted_since_it_was_looked_at_stays_and_is_looked_at_again() {
+        let server = testing::server();
+        let inner = server.inner();
+        let kind = inner.catalog.builtin("", "configmaps");
+        let object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "1"}});
+        let created = inner.objects.create(&kind, "n", "a", &object, None).await.unwrap();
+        let Created::Done(stored) = created else { panic!("{created:?}") };
+        edit(inner, &kind, "n", "a", |object| {
+            object["metadata"]["ownerReferences"] = json!([{"uid": "2"}]);
+            true
+        })
+        .await
+        .unwrap();
+        let failure = take_away(inner, &kind, "n", stored, Propagation::Background).await.unwrap_err();
+        assert_eq!(failure.code, 409);
+        let adopted = inner.objects.get(&kind, "n", "a").await.unwrap().expect("it is still there");
+        take_away(inner, &kind, "n", adopted, Propagation::Background).await.unwrap();
+        assert!(inner.objects.get(&kind, "n", "a").await.unwrap().is_none());
+    }
 }

@@ -1,5 +1,7 @@
 //! `CustomResourceDefinitions`: names are accepted, types come into the catalog, and go with their objects.
 
+mod since;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +22,7 @@ use crate::options::DeleteOptions;
 use crate::resource::ResourceType;
 use crate::server::Inner;
 use crate::verbs::delete::{CUSTOM_CLEANUP, remove_object};
+use since::Since;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
@@ -104,25 +107,37 @@ impl Definitions {
         let page = server.objects.store().range(all).await.map_err(storage_failure)?;
         self.compiled.clear();
         self.going.clear();
-        let revision = unknown();
+        let (known, revision) = (since::read(server).await?, unknown());
+        let mut changed = Vec::new();
         for entry in &page.entries {
             let definition = server.objects.open(&kind, entry)?.value(&kind)?;
-            let compiled = Compiled::new(&definition, page.revision, &revision);
-            self.compiled.insert(metadata::name(&definition).to_owned(), compiled);
+            let name = metadata::name(&definition).to_owned();
+            let since = known.get(&name).and_then(|since| since.revision_of(&definition));
+            let own = since.map_or_else(|| Arc::clone(&revision), |since| Arc::new(AtomicU64::new(since)));
+            self.compiled.insert(name.clone(), Compiled::new(&definition, page.revision, &own));
+            if since.is_none() {
+                changed.push(name);
+            }
         }
-        self.publish(server, &revision).await;
+        self.publish(server, &changed, &revision).await;
         Ok(())
     }
 
     /// Puts the types into the catalog. Requests may still write by those before them; when none does any more, the
-    /// newest revision of theirs is known.
-    async fn publish(&self, server: &Inner, revision: &AtomicU64) {
+    /// newest revision of theirs is known, and kept for the definitions that changed.
+    async fn publish(&self, server: &Inner, changed: &[String], revision: &AtomicU64) {
         let before = self.put_in_force(server);
-        if tokio::time::timeout(WRITES_MAX, before.written()).await.is_ok() {
-            revision.store(server.objects.store().revision(), Ordering::Release);
-        } else {
+        if tokio::time::timeout(WRITES_MAX, before.written()).await.is_err() {
             tracing::warn!("a write has not ended since definitions changed");
+            return;
         }
+        let newest = server.objects.store().revision();
+        revision.store(newest, Ordering::Release);
+        let known = changed.iter().filter_map(|name| {
+            let (uid, generation, _) = &self.compiled.get(name)?.from;
+            Some((name.as_str(), Since::new(uid, *generation, newest)))
+        });
+        since::write(server, known).await;
     }
 
     /// Puts the types into the catalog; those before them.
@@ -195,13 +210,14 @@ impl Definitions {
         let revision = unknown();
         let made = server.objects.store().revision();
         self.compiled.insert(name.to_owned(), Compiled::new(definition, made, &revision));
-        self.publish(server, &revision).await;
+        self.publish(server, &[name.to_owned()], &revision).await;
     }
 
     async fn forget(&mut self, server: &Inner, name: &str) {
         self.going.remove(name);
         if self.compiled.remove(name).is_some() {
-            self.publish(server, &unknown()).await;
+            self.publish(server, &[], &unknown()).await;
+            since::forget(server, name).await;
         }
     }
 

@@ -3,12 +3,10 @@
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-use crate::objects::{Created, Home, Swap};
+use crate::objects::{Attempts, Created, Home, Swap};
 use crate::resource::ResourceType;
 use crate::server::Inner;
 use crate::verbs::delete;
-
-const SWAP_TRIES: usize = 16;
 
 /// Reads, changes and swaps an object until nobody interferes. `change` says whether it changed anything; an object
 /// that then has nothing left to wait for is removed.
@@ -19,9 +17,9 @@ pub(super) async fn edit(
     name: &str,
     change: impl Fn(&mut Value) -> bool,
 ) -> Result<()> {
-    let mut current = server.objects.get(kind, namespace, name).await?;
-    for _ in 0..SWAP_TRIES {
-        let Some(stored) = current else { return Ok(()) };
+    let mut attempts = Attempts::new(&server.objects, kind, namespace, name);
+    loop {
+        let Some(stored) = server.objects.get(kind, namespace, name).await? else { return Ok(()) };
         let mut object = stored.value(kind)?;
         if !change(&mut object) {
             return Ok(());
@@ -34,10 +32,9 @@ pub(super) async fn edit(
         };
         match swap {
             Swap::Done(_) => return Ok(()),
-            Swap::Lost(now) => current = now,
+            Swap::Lost => attempts.again().await?,
         }
     }
-    Err(Failure::modified(&kind.group, &kind.plural, name))
 }
 
 /// Takes one finalizer away.

@@ -42,7 +42,7 @@ impl Bed {
             audit: None,
             readiness: Readiness::new(),
             options: Options::default(),
-        });
+        }, Tasks::root("test").0);
         Self { server, authority, edge: Edge { tls, clock }, tasks: Tasks::root("test").0 }
     }
 

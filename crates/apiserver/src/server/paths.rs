@@ -129,8 +129,8 @@ mod tests {
     use http::Request;
     use http_body_util::{BodyExt, Empty};
     use thane_kv::{MemoryOptions, MemoryStore};
-    use thane_runtime::SystemClock;
     use thane_runtime::readiness::Readiness;
+    use thane_runtime::{SystemClock, Tasks};
 
     use crate::authn::Authenticator;
     use crate::authz::{MASTERS, User};
@@ -158,7 +158,7 @@ mod tests {
             audit: None,
             readiness,
             options: Options::default(),
-        });
+        }, Tasks::root("test").0);
         let waiting = "[-]endpoints failed: starting\nreadyz check failed\n".to_owned();
         assert_eq!(get(&server, "/readyz").await, (500, waiting));
         assert_eq!(get(&server, "/livez").await, (200, "ok".to_owned()));

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -9,6 +10,7 @@ use http::{HeaderValue, Request};
 use http_body::Body as HttpBody;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::{Inner, Origin, paths, resources};
 use crate::audit::{self, AuditLog, Record};
@@ -16,14 +18,15 @@ use crate::authn::{Claims, Found, Identity, Reference, TokenError, impersonation
 use crate::authz::{Action, User, forbidden};
 use crate::body;
 use crate::failure::{Failure, Result};
+use crate::inflight::Place;
 use crate::media::{Accepted, Encoding};
 use crate::request::{Query, RequestInfo};
-use crate::response::{self, Answer, Body};
+use crate::response::{self, Answer};
 
 /// Verbs the audit log tells about.
 const WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
-/// A request that passed authentication, before its body is read.
+/// A request whose body has been read and who asks is known, on its way to the verb.
 pub(super) struct Admitted<'a> {
     pub server: &'a Arc<Inner>,
     pub info: &'a RequestInfo,
@@ -34,37 +37,83 @@ pub(super) struct Admitted<'a> {
     pub now: Timestamp,
 }
 
+/// A request and what is found out about it.
+struct Asked {
+    id: String,
+    parts: Parts,
+    query: Query,
+    info: RequestInfo,
+    trail: Trail,
+    /// When it came, by the clock that only goes forward.
+    started: Duration,
+}
+
+/// What a request brings that may be answered.
+struct Entered {
+    user: User,
+    place: Option<Place>,
+    body: Bytes,
+    accepted: Accepted,
+}
+
 pub(super) async fn handle<B>(server: &Arc<Inner>, request: Request<B>) -> Answer
 where
     B: HttpBody<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let id = crate::random::uid();
-    let (now, started) = (server.clock.now(), server.clock.monotonic());
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
-    let mut trail = Trail { received: now, ..Trail::default() };
-    let mut answer = match route(server, &info, &query, &parts, body, &mut trail).await {
-        Ok(answer) => answer,
-        Err(failure) => {
-            trail.reason = failure.reason;
-            refused(&failure, &parts)
+    let trail = Trail { received: server.clock.now(), ..Trail::default() };
+    let mut asked =
+        Asked { id: crate::random::uid(), parts, query, info, trail, started: server.clock.monotonic() };
+    match enter(server, &mut asked, body).await {
+        Err(failure) => finish(server, asked, Err(failure)).await,
+        Ok(entered) if is_recorded(&asked.info) => apart(server, asked, entered).await,
+        Ok(entered) => {
+            let outcome = serve(server, &asked, entered).await;
+            finish(server, asked, outcome).await
         }
-    };
-    if let Ok(value) = HeaderValue::from_str(&id) {
+    }
+}
+
+/// Whether the audit log tells about it: of writes, and of ways into a pod, which a WebSocket asks for with `get`.
+fn is_recorded(info: &RequestInfo) -> bool {
+    info.is_resource && (enters_pod(info) || WRITES.contains(&info.verb.as_str()))
+}
+
+fn enters_pod(info: &RequestInfo) -> bool {
+    matches!(info.subresource.as_str(), "exec" | "attach" | "portforward")
+}
+
+/// Answers in a task of its own: a client may leave, but what was begun for it is done to its end and recorded.
+async fn apart(server: &Arc<Inner>, asked: Asked, entered: Entered) -> Answer {
+    let (sender, answer) = oneshot::channel();
+    let inner = Arc::clone(server);
+    server.writes.spawn("write", async move {
+        let outcome = serve(&inner, &asked, entered).await;
+        // nobody takes the answer whose client left
+        let _ = sender.send(finish(&inner, asked, outcome).await);
+    });
+    answer.await.unwrap_or_else(|_| response::failure(&Failure::internal("the request was given up")))
+}
+
+/// Records what became of a request, and words the answer.
+async fn finish(server: &Inner, mut asked: Asked, outcome: Result<Answer>) -> Answer {
+    let mut answer = outcome.unwrap_or_else(|failure| {
+        asked.trail.reason = failure.reason;
+        refused(&failure, &asked.parts)
+    });
+    if let Ok(value) = HeaderValue::from_str(&asked.id) {
         answer.headers_mut().insert("audit-id", value);
     }
     let code = answer.status().as_u16();
-    if let Some(log) = server.audit.as_ref().filter(|_| info.is_resource && WRITES.contains(&info.verb.as_str())) {
-        let object = match answer.body() {
-            Body::Whole(Some(bytes)) => audit::written(bytes),
-            _ => None,
-        };
-        let record = Answered { id: &id, request: &parts, info: &info, trail: &trail, object, code };
-        audit(log, &record, server.clock.now()).await;
+    if let Some(log) = server.audit.as_ref().filter(|_| is_recorded(&asked.info)) {
+        let object = answer.body().whole().and_then(|bytes| audit::written(bytes));
+        audit(log, &asked, object.as_ref(), code, server.clock.now()).await;
     }
-    server.metrics.answered(&info.verb, code, server.clock.monotonic().saturating_sub(started));
+    let took = server.clock.monotonic().saturating_sub(asked.started);
+    server.metrics.answered(&asked.info.verb, code, took);
     answer
 }
 
@@ -94,20 +143,14 @@ struct Trail {
     received: Timestamp,
 }
 
-async fn route<B>(
-    server: &Arc<Inner>,
-    info: &RequestInfo,
-    query: &Query,
-    parts: &Parts,
-    body: B,
-    trail: &mut Trail,
-) -> Result<Answer>
+/// Finds out who asks and whether it is allowed, and reads the body. Nothing has been done yet: who leaves here leaves no trace.
+async fn enter<B>(server: &Arc<Inner>, asked: &mut Asked, body: B) -> Result<Entered>
 where
     B: HttpBody<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    let now = trail.received;
-    let user = authenticate(server, parts, now).await?;
+    let Asked { parts, info, trail, .. } = asked;
+    let user = authenticate(server, parts, trail.received).await?;
     trail.user = Some(user.clone());
     let user = match impersonation(&parts.headers, &parts.uri)? {
         None => user,
@@ -119,14 +162,30 @@ where
             wanted.user
         }
     };
-    let _place = if info.verb == "watch" { None } else { Some(server.inflight.request(&user.name)?) };
+    let place = if info.verb == "watch" { None } else { Some(server.inflight.request(&user.name)?) };
     trail.decision = allow(server, &user, &info.action())?;
     if !info.is_resource {
-        return paths::answer(server, info, parts).await;
+        return Ok(Entered { user, place, body: Bytes::new(), accepted: Accepted::default() });
     }
     let body = body::read(body, server.options.body_bytes_max).await?;
     let accepted = Accepted::negotiate(&parts.headers)?;
-    resources::answer(Admitted { server, info, query, parts, accepted, user, now }, body).await
+    Ok(Entered { user, place, body, accepted })
+}
+
+/// Answers what is allowed. The request has its place until its answer is sent, unless it lasts as long as a pod does.
+async fn serve(server: &Arc<Inner>, asked: &Asked, entered: Entered) -> Result<Answer> {
+    let Asked { parts, query, info, trail, .. } = asked;
+    let Entered { user, place, body, accepted } = entered;
+    let mut answer = if info.is_resource {
+        let now = trail.received;
+        resources::answer(Admitted { server, info, query, parts, accepted, user, now }, body).await?
+    } else {
+        paths::answer(server, info, parts).await?
+    };
+    if !enters_pod(info) && info.subresource != "log" {
+        answer.body_mut().hold(place);
+    }
+    Ok(answer)
 }
 
 /// Why the action is allowed, or the refusal.
@@ -178,36 +237,26 @@ async fn lookup(server: &Inner, reference: &Reference) -> Result<Option<Value>> 
     stored.map(|stored| stored.value(&kind)).transpose()
 }
 
-/// What became of a request.
-struct Answered<'a> {
-    id: &'a str,
-    request: &'a Parts,
-    info: &'a RequestInfo,
-    trail: &'a Trail,
-    object: Option<Value>,
-    code: u16,
-}
-
 /// Records a write. One that cannot be recorded in time is still answered, since it has happened: the loss is counted
 /// and logged.
-async fn audit(log: &AuditLog, answered: &Answered<'_>, finished: Timestamp) {
-    let Answered { id, request, info, trail, object, code } = answered;
-    let sources: Vec<IpAddr> = match request.extensions.get::<Origin>() {
+async fn audit(log: &AuditLog, asked: &Asked, object: Option<&Value>, code: u16, finished: Timestamp) {
+    let Asked { id, parts, info, trail, .. } = asked;
+    let sources: Vec<IpAddr> = match parts.extensions.get::<Origin>() {
         Some(Origin::Connection { peer, .. }) => vec![peer.ip()],
         _ => Vec::new(),
     };
-    let agent = request.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+    let agent = parts.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
     let nobody = User::default();
     let record = Record {
         id,
-        uri: &request.uri.to_string(),
+        uri: &parts.uri.to_string(),
         action: &info.action(),
         user: trail.user.as_ref().unwrap_or(&nobody),
         impersonated: trail.impersonated.as_ref(),
         sources: &sources,
         user_agent: agent.unwrap_or_default(),
-        object: object.as_ref(),
-        code: *code,
+        object,
+        code,
         reason: trail.reason,
         decision: &trail.decision,
         received: trail.received,
@@ -217,3 +266,6 @@ async fn audit(log: &AuditLog, answered: &Answered<'_>, finished: Timestamp) {
         tracing::error!(%error, audit_id = id, "a write is not in the audit log");
     }
 }
+
+#[cfg(test)]
+mod tests;

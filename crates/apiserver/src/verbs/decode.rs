@@ -87,9 +87,7 @@ pub(crate) fn known_fields_of(
     match options.field_validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
-            for text in wrong {
-                call.warn(text);
-            }
+            wrong.iter().flat_map(|text| body::warnings(text)).for_each(|text| call.warn(text));
             Ok(())
         }
         FieldValidation::Strict => Err(format!("strict decoding error: {}", wrong.join(", "))),

@@ -6,13 +6,12 @@ use super::Call;
 use super::list::{self, Filter};
 use crate::failure::{Failure, Result};
 use crate::metadata;
-use crate::objects::{Stored, Swap};
+use crate::objects::{Attempts, Stored, Swap};
 use crate::options::{DeleteOptions, ListOptions, Propagation};
 use crate::resource::ResourceType;
 use crate::response::{self, Answer};
 use crate::{body, time};
 
-const SWAP_TRIES: usize = 16;
 /// Dependents lose this owner before it goes.
 pub(crate) const ORPHAN: &str = "orphan";
 /// Dependents go before this owner.
@@ -154,7 +153,8 @@ pub(crate) async fn remove_object(
         None => objects.get(kind, namespace, name).await?,
     };
     let mut announced = None;
-    for _ in 0..SWAP_TRIES {
+    let mut attempts = Attempts::new(objects, kind, namespace, name);
+    loop {
         let Some(stored) = current.take() else {
             // A node that saw the mark may be faster: what was to go is gone.
             return announced.map(Deletion::Gone).ok_or_else(missing);
@@ -164,7 +164,7 @@ pub(crate) async fn remove_object(
         if announced.is_none() {
             check_preconditions(kind, options, &object)?;
         }
-        let swap = match mark(kind, &object, options, now) {
+        match mark(kind, &object, options, now) {
             // watchers of a pod see that it goes before it is gone, as on a cluster
             Plan::Remove if kind.is("", "pods") && metadata::deletion_timestamp(&object).is_none() => {
                 let mut marked = object;
@@ -172,29 +172,28 @@ pub(crate) async fn remove_object(
                 match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
                     Swap::Done(marked) => {
                         announced = Some(marked.clone());
-                        Swap::Lost(Some(marked))
+                        current = Some(marked);
+                        continue;
                     }
-                    lost @ Swap::Lost(_) => lost,
+                    Swap::Lost => {}
                 }
             }
             Plan::Remove => match objects.delete(kind, namespace, name, &stored).await? {
                 Swap::Done(gone) => return Ok(Deletion::Gone(gone)),
-                lost @ Swap::Lost(_) => lost,
+                Swap::Lost => {}
             },
             Plan::Leave => return Ok(Deletion::Marked(stored)),
             Plan::Mark(marked) => {
                 let marked = kind.stored_form(&marked);
                 match objects.replace(kind, namespace, name, stored.revision, &marked).await? {
                     Swap::Done(now) => return Ok(Deletion::Marked(now)),
-                    lost @ Swap::Lost(_) => lost,
+                    Swap::Lost => {}
                 }
             }
-        };
-        if let Swap::Lost(now) = swap {
-            current = now;
         }
+        attempts.again().await?;
+        current = objects.get(kind, namespace, name).await?;
     }
-    Err(Failure::modified(&kind.group, &kind.plural, name))
 }
 
 fn check_preconditions(kind: &ResourceType, options: &DeleteOptions, object: &Value) -> Result<()> {

@@ -31,6 +31,12 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// Everything.
+    #[cfg(test)]
+    pub(super) fn open() -> Self {
+        Self { labels: Labels::parse("").unwrap(), fields: Fields::default() }
+    }
+
     /// Reads both selectors and refuses what the type does not know.
     pub(crate) fn parse(call: &Call<'_>, options: &ListOptions) -> Result<Self> {
         let labels = Labels::parse(&options.label_selector).map_err(|why| Failure::bad_request(why.to_string()))?;

@@ -100,10 +100,16 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<()> {
 
 /// The configuration that is to be applied.
 pub(super) fn applied(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
-    let decoded = body::yaml(&call.body).map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}")))?;
-    if options.field_validation == FieldValidation::Strict && !decoded.duplicates.is_empty() {
-        let list = decoded.duplicates.join(", ");
-        return Err(Failure::bad_request(format!("error strict decoding YAML: {list}")));
+    let decoded = body::applied(&call.body).map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}")))?;
+    for wrong in &decoded.duplicates {
+        match options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => body::warnings(wrong).for_each(|text| call.warn(text)),
+            FieldValidation::Strict => {
+                let why = format!("error strict decoding YAML: error converting YAML to JSON: {wrong}");
+                return Err(Failure::bad_request(why));
+            }
+        }
     }
     Ok(decoded.value)
 }

@@ -37,7 +37,7 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
     let door = door(call, &pod, &at.container)?;
     let log = door.access.logs(at, options).await.map_err(|error| failure(&error))?;
     let mut answer = response::text(200, "");
-    *answer.body_mut() = Body::Stream(log);
+    *answer.body_mut() = Body::stream(log);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(answer)
 }

@@ -9,14 +9,11 @@ use crate::builtin::namespace;
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::metadata;
-use crate::objects::{Stored, Swap};
+use crate::objects::{Attempts, Stored, Swap};
 use crate::options::WriteOptions;
 use crate::patch::apply::{Target, track_update};
 use crate::patch::managed::keep_times_if_unchanged;
 use crate::response::Answer;
-
-/// How often a change without a revision of its own is tried again when another one came first.
-const SWAP_TRIES: usize = 16;
 
 /// Which part of the object a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,8 +112,9 @@ pub(crate) async fn changed(
     options: &WriteOptions,
     make: impl Fn(Option<&Value>) -> Result<Change>,
 ) -> Result<Changed> {
-    let mut current = call.objects().get(&call.kind, call.namespace(), &call.info.name).await?;
-    for _ in 0..SWAP_TRIES {
+    let mut attempts = Attempts::new(call.objects(), &call.kind, call.namespace(), &call.info.name);
+    loop {
+        let current = call.objects().get(&call.kind, call.namespace(), &call.info.name).await?;
         let Some(stored) = current else {
             return create_instead(call, part, options, &make).await.map(Changed::Created);
         };
@@ -124,7 +122,7 @@ pub(crate) async fn changed(
         let wanted = make(Some(&old))?;
         let insists = insists_on_version(call, &wanted.object, &old)?;
         // the claim is held until the object is stored
-        let (object, _claim) = settle(call, part, options, wanted, &old).await?;
+        let (object, claim) = settle(call, part, options, wanted, &old).await?;
         let stored_form = call.kind.stored_form(&object);
         if stored.holds(&stored_form) {
             return Ok(Changed::Stored(stored));
@@ -136,11 +134,13 @@ pub(crate) async fn changed(
             // the answer shows the object as this write left it, with the revision it had
             Swap::Done(_) if delete::is_finished(&call.kind, &object) => return Ok(Changed::Shown(object)),
             Swap::Done(stored) => return Ok(Changed::Stored(stored)),
-            Swap::Lost(_) if insists => return Err(modified(call)),
-            Swap::Lost(now) => current = now,
+            Swap::Lost if insists => return Err(modified(call)),
+            Swap::Lost => {
+                drop(claim);
+                attempts.again().await?;
+            }
         }
     }
-    Err(modified(call))
 }
 
 fn modified(call: &Call<'_>) -> Failure {

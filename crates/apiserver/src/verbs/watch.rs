@@ -73,6 +73,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     };
     let life = options
         .timeout_seconds
+        .filter(|seconds| *seconds > 0)
         .unwrap_or_else(|| LIFE_MIN_SECONDS + u64::from(rand::random::<u16>()) % LIFE_MIN_SECONDS);
     let end = Instant::now() + Duration::from_secs(life);
     let watcher = Watcher {
@@ -169,11 +170,12 @@ impl Watcher {
         let bookmark = self.next_bookmark.unwrap_or(self.end);
         let stopping = &self.feed.server.stopping;
         tokio::select! {
+            // who is always behind must not outlive its time for it
             biased;
-            batch = self.source.next() => Step::Batch(batch),
             () = stopping.cancelled() => Step::End,
-            () = tokio::time::sleep_until(bookmark), if self.next_bookmark.is_some() => Step::Bookmark,
             () = tokio::time::sleep_until(self.end) => Step::End,
+            () = tokio::time::sleep_until(bookmark), if self.next_bookmark.is_some() => Step::Bookmark,
+            batch = self.source.next() => Step::Batch(batch),
         }
     }
 
@@ -316,3 +318,6 @@ fn ended(error: thane_kv::Error, asked: u64) -> Failure {
 fn error_line(failure: &Failure) -> Bytes {
     format!("{}\n", json!({ "type": "ERROR", "object": failure.to_status() })).into()
 }
+
+#[cfg(test)]
+mod tests;

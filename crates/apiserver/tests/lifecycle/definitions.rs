@@ -5,10 +5,11 @@ use kube::api::{Api, DeleteParams, DynamicObject, GroupVersionKind, ListParams, 
 use kube::discovery::ApiResource;
 use kube::runtime::wait::{await_condition, conditions};
 use serde_json::json;
+use thane_kv::{Mutation, Txn};
 
 use crate::{Cluster, eventually};
 
-fn definition() -> CustomResourceDefinition {
+pub(crate) fn definition() -> CustomResourceDefinition {
     serde_json::from_value(json!({
         "metadata": {"name": "toys.example.com"},
         "spec": {
@@ -25,19 +26,19 @@ fn definition() -> CustomResourceDefinition {
     .unwrap()
 }
 
-fn toys(client: &kube::Client) -> Api<DynamicObject> {
+pub(crate) fn toys(client: &kube::Client) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("example.com", "v1", "Toy"), "toys");
     Api::namespaced_with(client.clone(), "default", &resource)
 }
 
-fn toy(name: &str, spec: &serde_json::Value) -> DynamicObject {
+pub(crate) fn toy(name: &str, spec: &serde_json::Value) -> DynamicObject {
     serde_json::from_value(
         json!({"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": name}, "spec": spec, "status": {"x": 1}}),
     )
     .unwrap()
 }
 
-async fn established(cluster: &Cluster) -> Api<CustomResourceDefinition> {
+pub(crate) async fn established(cluster: &Cluster) -> Api<CustomResourceDefinition> {
     let api: Api<CustomResourceDefinition> = Api::all(cluster.admin());
     api.create(&PostParams::default(), &definition()).await.unwrap();
     let wait = await_condition(api.clone(), "toys.example.com", conditions::is_crd_established());
@@ -152,4 +153,29 @@ async fn what_is_created_while_its_definition_goes_does_not_come_back() {
         .await;
         eventually("the kind is no longer served", || async { api.list(&ListParams::default()).await.is_err() }).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_starts_again_knows_how_objects_are_stored() {
+    let first = Cluster::start().await;
+    established(&first).await;
+    // written behind the server's back: whoever looks into it takes `odd` away
+    let (key, value) = ("/registry/example.com/toys/default/car", r#"{"metadata":{"name":"car","namespace":"default"},"odd":1}"#);
+    let put = Mutation::Put { key: key.into(), value: value.into(), lease: None };
+    first.store.txn(Txn { compares: Vec::new(), mutations: vec![put] }).await.unwrap();
+    let is_read_as_stored = |cluster: &Cluster| {
+        let api = toys(&cluster.admin());
+        async move { api.get("car").await.unwrap().data.get("odd").is_some() }
+    };
+    assert!(is_read_as_stored(&first).await);
+    first.tasks.shutdown(std::time::Duration::from_secs(5)).await;
+    let second = Cluster::on(first.store.clone(), first.time.clone()).await;
+    assert!(is_read_as_stored(&second).await);
+    let change = Patch::Merge(json!({"spec": {"names": {"shortNames": ["ty"]}}}));
+    let definitions: Api<CustomResourceDefinition> = Api::all(second.admin());
+    definitions.patch("toys.example.com", &PatchParams::default(), &change).await.unwrap();
+    eventually("another spec is looked for", || async { !is_read_as_stored(&second).await }).await;
+    second.tasks.shutdown(std::time::Duration::from_secs(5)).await;
+    let third = Cluster::on(second.store.clone(), second.time.clone()).await;
+    assert!(!is_read_as_stored(&third).await, "it was stored before the change");
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod definitions;
+mod depth;
 mod garbage;
 mod lists;
 mod writes;
@@ -14,13 +15,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ObjectMeta, PostParams};
 use thane_apiserver::authz::User;
 use thane_apiserver::{ApiServer, Options, Parts};
-use thane_kv::{ManualTime, MemoryOptions, MemoryStore, Store};
+use thane_kv::{ManualTime, MemoryOptions, MemoryStore, RedbOptions, RedbStore, Store};
 use thane_runtime::{SystemClock, Tasks};
 
 /// A live server, its store and the store's clock.
 struct Cluster {
     server: ApiServer,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     time: Arc<ManualTime>,
     tasks: Tasks,
 }
@@ -33,11 +34,18 @@ impl Cluster {
         Self::on(store, time).await
     }
 
+    /// A new server on a new file.
+    async fn start_on_disk(folder: &std::path::Path) -> Self {
+        let time = Arc::new(ManualTime::default());
+        let options = RedbOptions { time: time.clone(), ..RedbOptions::default() };
+        Self::on(RedbStore::open(folder.join("data.redb"), options).unwrap(), time).await
+    }
+
     /// A new server on a store that has been used before.
-    async fn on(store: Arc<MemoryStore>, time: Arc<ManualTime>) -> Self {
+    async fn on(store: Arc<dyn Store>, time: Arc<ManualTime>) -> Self {
         let (tasks, _) = Tasks::root("test");
         let parts = Parts {
-            store: store.clone() as Arc<dyn Store>,
+            store: store.clone(),
             clock: SystemClock::shared(),
             authenticator: thane_apiserver::authn::Authenticator::default(),
             encryption: thane_apiserver::encryption::Encryption::default(),

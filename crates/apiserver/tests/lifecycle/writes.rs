@@ -36,10 +36,15 @@ async fn no_update_is_lost_when_many_write_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patches_of_different_fields_all_land() {
-    let cluster = Cluster::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    patches_of(64, &Cluster::start().await).await;
+    patches_of(64, &Cluster::start_on_disk(folder.path()).await).await;
+}
+
+async fn patches_of(clients: usize, cluster: &Cluster) {
     let api: Api<ConfigMap> = Api::namespaced(cluster.admin(), "default");
     api.create(&PostParams::default(), &config_map("shared", "0")).await.unwrap();
-    let patches = (0..24).map(|index| {
+    let patches = (0..clients).map(|index| {
         let api = api.clone();
         async move {
             let patch = Patch::Merge(json!({"data": {format!("f{index}"): "x"}}));
@@ -47,7 +52,7 @@ async fn patches_of_different_fields_all_land() {
         }
     });
     join_all(patches).await;
-    assert_eq!(api.get("shared").await.unwrap().data.unwrap().len(), 25);
+    assert_eq!(api.get("shared").await.unwrap().data.unwrap().len(), clients + 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
