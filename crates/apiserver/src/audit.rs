@@ -182,17 +182,34 @@ impl AuditLog {
 
     /// Queues an event. When the queue is full the request waits, but not for ever; what is lost is counted and told.
     pub async fn record(&self, event: &Value) -> Result<(), AuditLost> {
+        self.place().await.map(|place| place.fill(event))
+    }
+
+    /// A place in the queue for an event that is still to be worded; waits for it as [`AuditLog::record`] does.
+    pub(crate) async fn place(&self) -> Result<Place<'_>, AuditLost> {
+        if let Ok(permit) = self.queue.try_reserve() {
+            return Ok(Place(permit));
+        }
+        self.metrics.waited.inc();
+        match tokio::time::timeout(PATIENCE, self.queue.reserve()).await {
+            Ok(Ok(permit)) => Ok(Place(permit)),
+            _ => {
+                self.metrics.lost.inc();
+                Err(AuditLost)
+            }
+        }
+    }
+}
+
+/// A place in the queue.
+pub(crate) struct Place<'a>(mpsc::Permit<'a, Vec<u8>>);
+
+impl Place<'_> {
+    /// Queues an event there.
+    pub(crate) fn fill(self, event: &Value) {
         let mut line = event.to_string().into_bytes();
         line.push(b'\n');
-        let line = match self.queue.try_send(line) {
-            Ok(()) => return Ok(()),
-            Err(mpsc::error::TrySendError::Full(line) | mpsc::error::TrySendError::Closed(line)) => line,
-        };
-        self.metrics.waited.inc();
-        self.queue.send_timeout(line, PATIENCE).await.map_err(|_| {
-            self.metrics.lost.inc();
-            AuditLost
-        })
+        self.0.send(line);
     }
 }
 

@@ -208,8 +208,8 @@ async fn sleep_until(at: Option<Instant>) {
 #[cfg(test)]
 pub(crate) mod testing {
     use thane_kv::{MemoryOptions, MemoryStore};
-    use thane_runtime::{SystemClock, Tasks};
     use thane_runtime::readiness::Readiness;
+    use thane_runtime::{SystemClock, Tasks};
 
     use crate::authn::Authenticator;
     use crate::encryption::Encryption;
@@ -217,15 +217,18 @@ pub(crate) mod testing {
 
     /// A server without anything in it, whose controllers do not run.
     pub(crate) fn server() -> ApiServer {
-        ApiServer::new(Parts {
-            store: MemoryStore::new(MemoryOptions::default()),
-            clock: SystemClock::shared(),
-            authenticator: Authenticator::default(),
-            encryption: Encryption::default(),
-            audit: None,
-            readiness: Readiness::new(),
-            options: Options::default(),
-        }, Tasks::root("test").0)
+        ApiServer::new(
+            Parts {
+                store: MemoryStore::new(MemoryOptions::default()),
+                clock: SystemClock::shared(),
+                authenticator: Authenticator::default(),
+                encryption: Encryption::default(),
+                audit: None,
+                readiness: Readiness::new(),
+                options: Options::default(),
+            },
+            Tasks::root("test").0,
+        )
     }
 }
 

@@ -78,7 +78,9 @@ impl http_body::Body for Body {
                 };
                 Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
             }
-            Content::Stream(stream) => stream.as_mut().poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Stream(stream) => {
+                stream.as_mut().poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 

@@ -31,6 +31,9 @@ use crate::response::{self, Answer};
 use crate::server::Inner;
 use crate::table;
 
+/// The most warnings that are kept: more would not fit into the headers of an answer.
+const WARNINGS_MAX: usize = 1024;
+
 /// A request on its way through a verb.
 pub(crate) struct Call<'a> {
     /// The server.
@@ -92,9 +95,12 @@ impl Call<'_> {
         table::Include::parse(text).ok_or_else(unknown)
     }
 
-    /// Tells the client something besides the answer.
+    /// Tells the client something besides the answer, once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        self.warnings.lock().push(text.into());
+        let (text, mut warnings) = (text.into(), self.warnings.lock());
+        if warnings.len() < WARNINGS_MAX && !warnings.contains(&text) {
+            warnings.push(text);
+        }
     }
 
     /// Answers with one object in the form the client wants.

@@ -34,15 +34,18 @@ impl Bed {
         let options =
             ServerOptions { client_auth: ClientAuth::Asked, protocols: PROTOCOLS.into(), ..ServerOptions::default() };
         let tls = ServerTls::from_pem(&own, Some(authority.cert_pem()), &options).unwrap();
-        let server = ApiServer::new(Parts {
-            store: MemoryStore::new(MemoryOptions::default()),
-            clock: Arc::clone(&clock),
-            authenticator: Authenticator { anonymous: true, ..Authenticator::default() },
-            encryption: Encryption::default(),
-            audit: None,
-            readiness: Readiness::new(),
-            options: Options::default(),
-        }, Tasks::root("test").0);
+        let server = ApiServer::new(
+            Parts {
+                store: MemoryStore::new(MemoryOptions::default()),
+                clock: Arc::clone(&clock),
+                authenticator: Authenticator { anonymous: true, ..Authenticator::default() },
+                encryption: Encryption::default(),
+                audit: None,
+                readiness: Readiness::new(),
+                options: Options::default(),
+            },
+            Tasks::root("test").0,
+        );
         Self { server, authority, edge: Edge { tls, clock }, tasks: Tasks::root("test").0 }
     }
 

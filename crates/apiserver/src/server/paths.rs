@@ -150,15 +150,18 @@ mod tests {
     async fn readyz_waits_for_everybody() {
         let readiness = Readiness::new();
         let endpoints = readiness.condition("endpoints");
-        let server = ApiServer::new(Parts {
-            store: MemoryStore::new(MemoryOptions::default()),
-            clock: SystemClock::shared(),
-            authenticator: Authenticator { token_file: None, issuer: None, anonymous: false },
-            encryption: Encryption::default(),
-            audit: None,
-            readiness,
-            options: Options::default(),
-        }, Tasks::root("test").0);
+        let server = ApiServer::new(
+            Parts {
+                store: MemoryStore::new(MemoryOptions::default()),
+                clock: SystemClock::shared(),
+                authenticator: Authenticator { token_file: None, issuer: None, anonymous: false },
+                encryption: Encryption::default(),
+                audit: None,
+                readiness,
+                options: Options::default(),
+            },
+            Tasks::root("test").0,
+        );
         let waiting = "[-]endpoints failed: starting\nreadyz check failed\n".to_owned();
         assert_eq!(get(&server, "/readyz").await, (500, waiting));
         assert_eq!(get(&server, "/livez").await, (200, "ok".to_owned()));

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{Inner, Origin, paths, resources};
-use crate::audit::{self, AuditLog, Record};
+use crate::audit::{self, Record};
 use crate::authn::{Claims, Found, Identity, Reference, TokenError, impersonation};
 use crate::authz::{Action, User, forbidden};
 use crate::body;
@@ -65,16 +65,15 @@ where
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::parse(&parts.method, parts.uri.path(), &query);
     let trail = Trail { received: server.clock.now(), ..Trail::default() };
-    let mut asked =
-        Asked { id: crate::random::uid(), parts, query, info, trail, started: server.clock.monotonic() };
-    match enter(server, &mut asked, body).await {
-        Err(failure) => finish(server, asked, Err(failure)).await,
-        Ok(entered) if is_recorded(&asked.info) => apart(server, asked, entered).await,
-        Ok(entered) => {
-            let outcome = serve(server, &asked, entered).await;
-            finish(server, asked, outcome).await
-        }
-    }
+    let mut asked = Asked { id: crate::random::uid(), parts, query, info, trail, started: server.clock.monotonic() };
+    let outcome = match enter(server, &mut asked, body).await {
+        Ok(entered) if is_recorded(&asked.info) => return apart(server, asked, entered).await,
+        Ok(entered) => serve(server, &asked, entered).await,
+        Err(failure) => Err(failure),
+    };
+    let mut answer = None;
+    finish(server, asked, outcome, |given| answer = Some(given)).await;
+    answer.unwrap_or_else(|| response::failure(&Failure::internal("the request was given up")))
 }
 
 /// Whether the audit log tells about it: of writes, and of ways into a pod, which a WebSocket asks for with `get`.
@@ -92,14 +91,17 @@ async fn apart(server: &Arc<Inner>, asked: Asked, entered: Entered) -> Answer {
     let inner = Arc::clone(server);
     server.writes.spawn("write", async move {
         let outcome = serve(&inner, &asked, entered).await;
-        // nobody takes the answer whose client left
-        let _ = sender.send(finish(&inner, asked, outcome).await);
+        finish(&inner, asked, outcome, |answer| {
+            // nobody takes the answer whose client left
+            let _ = sender.send(answer);
+        })
+        .await;
     });
     answer.await.unwrap_or_else(|_| response::failure(&Failure::internal("the request was given up")))
 }
 
-/// Records what became of a request, and words the answer.
-async fn finish(server: &Inner, mut asked: Asked, outcome: Result<Answer>) -> Answer {
+/// Words the answer, hands it over, and records what became of the request.
+async fn finish(server: &Inner, mut asked: Asked, outcome: Result<Answer>, hand_over: impl FnOnce(Answer)) {
     let mut answer = outcome.unwrap_or_else(|failure| {
         asked.trail.reason = failure.reason;
         refused(&failure, &asked.parts)
@@ -108,13 +110,21 @@ async fn finish(server: &Inner, mut asked: Asked, outcome: Result<Answer>) -> An
         answer.headers_mut().insert("audit-id", value);
     }
     let code = answer.status().as_u16();
-    if let Some(log) = server.audit.as_ref().filter(|_| is_recorded(&asked.info)) {
-        let object = answer.body().whole().and_then(|bytes| audit::written(bytes));
-        audit(log, &asked, object.as_ref(), code, server.clock.now()).await;
-    }
     let took = server.clock.monotonic().saturating_sub(asked.started);
     server.metrics.answered(&asked.info.verb, code, took);
-    answer
+    let Some(log) = server.audit.as_ref().filter(|_| is_recorded(&asked.info)) else { return hand_over(answer) };
+    let (finished, written) = (server.clock.now(), answer.body().whole().cloned());
+    // nobody is answered faster than the log is written; the words are found while the answer is on its way
+    let place = log.place().await;
+    hand_over(answer);
+    tokio::task::yield_now().await;
+    match place {
+        Ok(place) => {
+            let object = written.and_then(|bytes| audit::written(&bytes));
+            place.fill(&event(&asked, object.as_ref(), code, finished));
+        }
+        Err(error) => tracing::error!(%error, audit_id = asked.id, "a write is not in the audit log"),
+    }
 }
 
 /// A refusal, in the encoding the client wants.
@@ -237,9 +247,9 @@ async fn lookup(server: &Inner, reference: &Reference) -> Result<Option<Value>> 
     stored.map(|stored| stored.value(&kind)).transpose()
 }
 
-/// Records a write. One that cannot be recorded in time is still answered, since it has happened: the loss is counted
+/// The record of a write. One that cannot be queued in time is still answered, since it has happened: the loss is counted
 /// and logged.
-async fn audit(log: &AuditLog, asked: &Asked, object: Option<&Value>, code: u16, finished: Timestamp) {
+fn event(asked: &Asked, object: Option<&Value>, code: u16, finished: Timestamp) -> Value {
     let Asked { id, parts, info, trail, .. } = asked;
     let sources: Vec<IpAddr> = match parts.extensions.get::<Origin>() {
         Some(Origin::Connection { peer, .. }) => vec![peer.ip()],
@@ -262,9 +272,7 @@ async fn audit(log: &AuditLog, asked: &Asked, object: Option<&Value>, code: u16,
         received: trail.received,
         finished,
     };
-    if let Err(error) = log.record(&record.event()).await {
-        tracing::error!(%error, audit_id = id, "a write is not in the audit log");
-    }
+    record.event()
 }
 
 #[cfg(test)]

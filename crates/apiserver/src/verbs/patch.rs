@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::update::{Change, Part, change};
 use super::{Call, decode};
+use crate::body::Decoded;
 use crate::failure::{Failure, Result};
 use crate::field::{FieldError, Path};
 use crate::media::{self, Content};
@@ -99,9 +100,13 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Result<()> {
 }
 
 /// The configuration that is to be applied.
-pub(super) fn applied(call: &Call<'_>, options: &WriteOptions) -> Result<Value> {
-    let decoded = body::applied(&call.body).map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}")))?;
-    for wrong in &decoded.duplicates {
+pub(super) fn applied(call: &Call<'_>) -> Result<Decoded> {
+    body::applied(&call.body).map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}")))
+}
+
+/// What occurred twice in a configuration, which is looked at once it could be applied.
+pub(super) fn look_at_duplicates(call: &Call<'_>, options: &WriteOptions, applied: &Decoded) -> Result<()> {
+    for wrong in &applied.duplicates {
         match options.field_validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => body::warnings(wrong).for_each(|text| call.warn(text)),
@@ -111,17 +116,18 @@ pub(super) fn applied(call: &Call<'_>, options: &WriteOptions) -> Result<Value> 
             }
         }
     }
-    Ok(decoded.value)
+    Ok(())
 }
 
 /// Server-side apply.
 async fn apply(call: &Call<'_>, part: Part, options: &WriteOptions) -> Result<Answer> {
-    let applied = applied(call, options)?;
+    let applied = applied(call)?;
     let force = options.force.unwrap_or(false);
     change(call, part, options, |old| {
         let mut object = call.kind.with_target(&call.info.subresource, |target| {
-            patch::apply::apply(target, old, &applied, &options.field_manager, force, call.now)
+            patch::apply::apply(target, old, &applied.value, &options.field_manager, force, call.now)
         })?;
+        look_at_duplicates(call, options, &applied)?;
         if !call.namespace().is_empty() && metadata::namespace(&object).is_empty() {
             object["metadata"]["namespace"] = call.namespace().into();
         }

@@ -94,10 +94,12 @@ fn wanted(call: &Call<'_>, options: &WriteOptions, content: Option<Content>, bef
 /// The scale after an apply. Kubernetes cannot change a custom resource that way, only share or refuse what it has: the
 /// scale that would come of it is of no version it can convert to.
 fn applied(call: &Call<'_>, options: &WriteOptions, before: &Value) -> Result<Value> {
-    let applied = patch::applied(call, options)?;
+    let decoded = patch::applied(call)?;
+    let applied = &decoded.value;
     let force = options.force.unwrap_or(false);
     let manager = &options.field_manager;
-    let scale = crate::patch::apply::apply(&scale_target(), Some(before), &applied, manager, force, call.now)?;
+    let scale = crate::patch::apply::apply(&scale_target(), Some(before), applied, manager, force, call.now)?;
+    patch::look_at_duplicates(call, options, &decoded)?;
     let bare = |scale: &Value| {
         let mut scale = scale.clone();
         strip(&mut scale);
@@ -110,8 +112,8 @@ fn applied(call: &Call<'_>, options: &WriteOptions, before: &Value) -> Result<Va
             format!(
                 "failed to convert new object ({}/{}; {SCALE_VERSION}, Kind=Scale) to proper version: request to \
                  convert CR to an invalid group/version: {SCALE_VERSION}",
-                metadata::namespace(&applied),
-                metadata::name(&applied)
+                metadata::namespace(applied),
+                metadata::name(applied)
             ),
         ));
     }

@@ -160,7 +160,8 @@ async fn a_server_that_starts_again_knows_how_objects_are_stored() {
     let first = Cluster::start().await;
     established(&first).await;
     // written behind the server's back: whoever looks into it takes `odd` away
-    let (key, value) = ("/registry/example.com/toys/default/car", r#"{"metadata":{"name":"car","namespace":"default"},"odd":1}"#);
+    let (key, value) =
+        ("/registry/example.com/toys/default/car", r#"{"metadata":{"name":"car","namespace":"default"},"odd":1}"#);
     let put = Mutation::Put { key: key.into(), value: value.into(), lease: None };
     first.store.txn(Txn { compares: Vec::new(), mutations: vec![put] }).await.unwrap();
     let is_read_as_stored = |cluster: &Cluster| {

@@ -42,8 +42,7 @@ async fn what_was_stored_too_deep_before_hinders_nobody() {
         "fieldsType": "FieldsV1", "fieldsV1": nested(124), "time": "2026-01-01T00:00:00Z"}]);
     let metadata = json!({"name": "deep", "namespace": "default", "managedFields": managed});
     let value = format!("{{\"metadata\":{metadata},\"status\":{}}}", nested(124));
-    let put =
-        Mutation::Put { key: "/registry/example.com/toys/default/deep".into(), value: value.into(), lease: None };
+    let put = Mutation::Put { key: "/registry/example.com/toys/default/deep".into(), value: value.into(), lease: None };
     cluster.store.txn(Txn { compares: Vec::new(), mutations: vec![put] }).await.unwrap();
     let table = http::Request::get("/apis/example.com/v1/namespaces/default/toys")
         .header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");

@@ -5,7 +5,7 @@ use thane_runtime::readiness::Readiness;
 use thane_runtime::{SystemClock, Tasks};
 
 use super::*;
-use crate::audit::AuditFile;
+use crate::audit::{AuditFile, AuditLog};
 use crate::authn::Authenticator;
 use crate::encryption::Encryption;
 use crate::inflight::Limits;
