@@ -68,10 +68,8 @@ fn what_nests_too_deep_is_refused_in_either_form() {
         }
     }
     // each alias stands for more levels than it is deep
-    let mut chain = String::from("a0: &a0 1\n");
-    for number in 1..200 {
-        let (open, close) = ("[".repeat(50), "]".repeat(50));
-        chain += &format!("a{number}: &a{number} {open}*a{}{close}\n", number - 1);
-    }
-    assert!(yaml(chain.as_bytes()).is_err());
+    let (open, close) = ("[".repeat(50), "]".repeat(50));
+    let link = |number: usize| format!("a{number}: &a{number} {open}*a{}{close}\n", number - 1);
+    let chain: Vec<String> = std::iter::once("a0: &a0 1\n".to_owned()).chain((1..200).map(link)).collect();
+    assert!(yaml(chain.concat().as_bytes()).is_err());
 }
