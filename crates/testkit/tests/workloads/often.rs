@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rand::Rng;
+use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::{Bed, PATIENCE, node};
