@@ -74,6 +74,9 @@ def test_graph_file(tmp_path: Path) -> None:
 
 CLAIM = "36 35 98:0 / /data rw,noatime master:1 - ext4 /dev/sdb rw\n"
 EMPTY = "37 35 98:0 /var/lib/kubelet/pods/x/volumes/kubernetes.io~empty-dir/data /data rw - ext4 /dev/sda rw\n"
+HERE = "39 35 98:0 /data/hub/node/pods/0a1b-2c/volumes/data%s /data rw - ext4 /dev/sda rw\n"
+CLAIMED = "40 35 98:0 /data/hub/node/claims/agents/volumes /data rw - ext4 /dev/sda rw\n"
+LOCAL = "41 35 98:0 /var/lib/kubelet/pods/x/volumes/kubernetes.io~local-volume/data /data rw - ext4 /dev/sda rw\n"
 MEMORY = "38 35 0:5 / /data rw - tmpfs tmpfs rw\n"
 
 
@@ -84,6 +87,10 @@ MEMORY = "38 35 0:5 / /data rw - tmpfs tmpfs rw\n"
         ("", False, "nothing is mounted there"),
         ("", True, None),
         (EMPTY, False, "an emptyDir is mounted there"),
+        (HERE % "", False, "an emptyDir is mounted there"),
+        (HERE % "/below", False, "an emptyDir is mounted there"),
+        (CLAIMED, False, None),
+        (LOCAL, False, None),
         (MEMORY, False, "a tmpfs is mounted there"),
         (CLAIM + MEMORY, False, "a tmpfs is mounted there"),
         (CLAIM.replace("/data", "/other"), False, "nothing is mounted there"),

@@ -1,6 +1,7 @@
 """Checkpoints that outlive the pod: in PostgreSQL, or in SQLite on a claim."""
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,9 @@ POOL_SIZE = 10
 TIMEOUT = 30
 SETUP_LOCK = 7_214_931  # any number, as long as all agents have the same
 EPHEMERAL = ("tmpfs", "ramfs", "overlay")
+# Where nodes of `thane up` have what goes with its pod; claims are beside it. In kubelet's folders of that name another
+# folder is between, with the kind of the volume.
+OWN_OF_POD = re.compile(r"/pods/[^/]+/volumes/[a-z0-9-]+(/|$)")
 
 
 class AgentSaver(BaseCheckpointSaver[str]):
@@ -141,7 +145,7 @@ def why_not_durable(folder: Path, declared: bool, mounts: str) -> str | None:
         return "nothing is mounted there"
     if mount[0] in EPHEMERAL:
         return f"a {mount[0]} is mounted there"
-    if "kubernetes.io~empty-dir" in mount[1]:
+    if "kubernetes.io~empty-dir" in mount[1] or OWN_OF_POD.search(mount[1]):
         return "an emptyDir is mounted there"
     return None
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
@@ -17,7 +18,7 @@ use tonic::{Code, Status};
 
 use crate::claims::{ClaimError, Claims, OnEmpty, PoolAt};
 use crate::gateway::sidecars::{Address, Sidecar, Sidecars};
-use crate::kinds::{Sandbox, SandboxSpec};
+use crate::kinds::{Phase, Sandbox, SandboxSpec};
 use crate::pods::Shape;
 use crate::{names, pods};
 
@@ -122,10 +123,35 @@ impl Direct {
             }
         };
         let namespace = wanted.pool.namespace.clone();
-        let address = Address { namespace: namespace.clone(), pod: claimed.pod, ip: claimed.pod_ip };
+        self.guest(&wanted.name, Address { namespace, pod: claimed.pod, ip: claimed.pod_ip }).await
+    }
+
+    /// The sandbox of that name with the pod it has, or nothing if either is gone. None is made, and no other pod is given to
+    /// it: what ran there would run a second time.
+    pub async fn find(&self, namespace: &str, name: &str) -> Result<Option<Guest>, Error> {
+        let api: Api<Sandbox> = Api::namespaced(self.client.clone(), namespace);
+        let Some(sandbox) = api.get_opt(name).await?.filter(|sandbox| !pods::is_deleting(sandbox)) else {
+            return Ok(None);
+        };
+        let status = sandbox.status.unwrap_or_default();
+        let Some(name_of_pod) = status.pod_name.filter(|_| status.phase != Some(Phase::Failed)) else {
+            return Ok(None);
+        };
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(&name_of_pod).await?.filter(|pod| !pods::is_deleting(pod) && !is_over(pod));
+        let Some(pod) = found else { return Ok(None) };
+        if !pods::is_ready(&pod) {
+            return Err(Error::Sidecar(format!("pod {name_of_pod} of the sandbox is not ready")));
+        }
+        let ip = pod.status.and_then(|status| status.pod_ip).unwrap_or_default();
+        let address = Address { namespace: namespace.to_owned(), pod: name_of_pod, ip };
+        self.guest(name, address).await.map(Some)
+    }
+
+    async fn guest(&self, session: &str, address: Address) -> Result<Guest, Error> {
         let sidecar = self.sidecars.reach_patiently(&address).await;
         let sidecar = sidecar.map_err(|error| Error::Sidecar(error.into_message()))?;
-        Ok(Guest { session: wanted.name.clone(), namespace, address, sidecar })
+        Ok(Guest { session: session.to_owned(), namespace: address.namespace.clone(), address, sidecar })
     }
 
     fn sandbox(&self, wanted: &Wanted) -> Sandbox {
@@ -188,18 +214,13 @@ impl Direct {
     }
 
     /// Lets all sandboxes with these labels go.
-    pub async fn sweep(&self, namespace: &str, labels: &str) {
+    pub async fn sweep(&self, namespace: &str, labels: &str) -> Result<(), Error> {
         let api: Api<Sandbox> = Api::namespaced(self.client.clone(), namespace);
-        match api.list_metadata(&ListParams::default().labels(labels)).await {
-            Ok(all) => {
-                for name in all.items.into_iter().filter_map(|one| one.metadata.name) {
-                    self.forget(namespace, &name).await;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, namespace, labels, "sandboxes were not listed; they go when they are idle");
-            }
+        let all = api.list_metadata(&ListParams::default().labels(labels)).await?;
+        for name in all.items.into_iter().filter_map(|one| one.metadata.name) {
+            self.forget(namespace, &name).await;
         }
+        Ok(())
     }
 
     async fn forget(&self, namespace: &str, name: &str) {
@@ -212,6 +233,11 @@ impl Direct {
             }
         }
     }
+}
+
+/// Whether nothing runs in a pod any more.
+fn is_over(pod: &Pod) -> bool {
+    matches!(pods::phase(pod), "Succeeded" | "Failed")
 }
 
 /// A sandbox that is somebody's.

@@ -1,6 +1,6 @@
 //! Workflows of `thane up`: how fast they start, what a step costs in a pod and in a warm sandbox, and many at once.
 //!
-//! `bench_workflows [--only TEXT]`, as root; see `make bench-workflows`.
+//! `bench_workflows [--only steps|starts|nodes|warm] [--nodes NUMBER]`, as root; see `make bench-workflows`.
 
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,14 @@ const ROUNDS: usize = 5;
 const CHAIN: u16 = 20;
 const STARTS: u16 = 1000;
 const NODES: usize = 5000;
+/// Real steps of one DAG, unless more are asked for: each takes a sandbox of its own, and those take time to grow again.
+const WARM_NODES: usize = 1000;
+/// The longest that many warm steps may take.
+const LONG: Duration = Duration::from_mins(20);
+/// Warm steps at once.
+const WARM_AT_ONCE: usize = 64;
+/// Sandboxes that wait for steps.
+const SANDBOXES: u64 = 24;
 
 struct Bed {
     thane: Thane,
@@ -44,13 +52,13 @@ impl Bed {
     }
 
     /// Waits for the end of a Workflow and that it is a good one.
-    async fn ended(&self, name: &str) -> Result<()> {
+    async fn ended(&self, name: &str, limit: Duration) -> Result<()> {
         let is_over = |object: Option<&DynamicObject>| {
             let phase = object.and_then(|object| object.data["status"]["phase"].as_str());
             matches!(phase, Some("Succeeded" | "Failed" | "Error"))
         };
         let api = self.api("argoproj.io", "Workflow");
-        let found = tokio::time::timeout(LIMIT, await_condition(api, name, is_over)).await;
+        let found = tokio::time::timeout(limit, await_condition(api, name, is_over)).await;
         let object = found.with_context(|| format!("{name} does not end"))??.context("it is gone")?;
         ensure!(object.data["status"]["phase"] == "Succeeded", "{name}: {:#}", object.data["status"]);
         Ok(())
@@ -59,7 +67,7 @@ impl Bed {
     async fn took(&self, name: &str, pool: Option<&str>, templates: &Value) -> Result<Duration> {
         let began = Instant::now();
         self.submit(name, pool, templates).await?;
-        self.ended(name).await?;
+        self.ended(name, LONG).await?;
         Ok(began.elapsed())
     }
 
@@ -82,7 +90,19 @@ impl Bed {
         Ok(())
     }
 
-    /// Megabytes the program holds.
+    /// A pool of sandboxes, unless it is there, as full as it should be.
+    async fn pool(&self) -> Result<()> {
+        let pool = json!({"apiVersion": "arl.infra.io/v1alpha1", "kind": "WarmPool", "metadata": {"name": "warm"},
+            "spec": {"replicas": SANDBOXES, "template": {"spec": {"containers": [{"name": "main", "image": "host"}]}}}});
+        let api = self.api("arl.infra.io", "WarmPool");
+        match api.create(&PostParams::default(), &serde_json::from_value(pool)?).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            made => drop(made?),
+        }
+        self.filled(SANDBOXES).await
+    }
+
+    /// Megabytes the program holds: the operator, and with it the API and the node of `thane up`.
     fn memory(&self) -> u64 {
         let resident = |pid: u32| {
             let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -131,6 +151,11 @@ async fn main() -> Result<()> {
             (0..NODES).map(|at| json!({"name": format!("t{at}"), "template": "step", "when": "1 == 2"})).collect();
         let took = bed.took("nodes", None, &json!([{"name": "main", "dag": {"tasks": tasks}}, step()])).await?;
         println!("a DAG of {NODES} tasks that are skipped: {:.2} s, {} MB", took.as_secs_f64(), bed.memory());
+        bed.clear().await?;
+    }
+    if "warm".contains(&only) {
+        let nodes = arguments.iter().skip_while(|word| *word != "--nodes").nth(1);
+        warm(&bed, nodes.map_or(Ok(WARM_NODES), |number| number.parse())?).await?;
     }
     Ok(())
 }
@@ -138,19 +163,17 @@ async fn main() -> Result<()> {
 /// What steps cost.
 #[expect(clippy::print_stdout, reason = "a program for people")]
 async fn steps(bed: &Bed) -> Result<()> {
-    let pool = json!({"apiVersion": "arl.infra.io/v1alpha1", "kind": "WarmPool", "metadata": {"name": "warm"},
-        "spec": {"replicas": 24, "template": {"spec": {"containers": [{"name": "main", "image": "host"}]}}}});
-    bed.api("arl.infra.io", "WarmPool").create(&PostParams::default(), &serde_json::from_value(pool)?).await?;
+    bed.pool().await?;
     for (name, pool) in [("pods", None), ("warm", Some("warm"))] {
         let mut all = Vec::new();
         for round in 0..ROUNDS {
-            bed.filled(24).await?;
+            bed.filled(SANDBOXES).await?;
             all.push(bed.took(&format!("diamond-{name}-{round}"), pool, &diamond()).await?);
         }
         all.sort();
         let millis = |at: usize| all[at].as_secs_f64() * 1000.0;
         println!("diamond of four no-op steps, {name}: median {:.0} ms, best {:.0} ms", millis(ROUNDS / 2), millis(0));
-        bed.filled(24).await?;
+        bed.filled(SANDBOXES).await?;
         let took = bed.took(&format!("chain-{name}"), pool, &chain()).await?;
         println!(
             "a chain of {CHAIN} no-op steps, {name}: {:.1} ms each",
@@ -158,6 +181,31 @@ async fn steps(bed: &Bed) -> Result<()> {
         );
     }
     println!("after steps: {} MB", bed.memory());
+    bed.clear().await
+}
+
+/// Many real steps in warm sandboxes: of one Workflow, and one each of many.
+#[expect(clippy::print_stdout, reason = "a program for people")]
+async fn warm(bed: &Bed, nodes: usize) -> Result<()> {
+    bed.pool().await?;
+    let tasks: Vec<Value> = (0..nodes).map(|at| json!({"name": format!("t{at}"), "template": "step"})).collect();
+    let main = json!({"name": "main", "parallelism": WARM_AT_ONCE, "dag": {"tasks": tasks}});
+    let took = bed.took("warm-nodes", Some("warm"), &json!([main, step()])).await?;
+    println!("a DAG of {nodes} steps in warm sandboxes: {:.1} s, {} MB", took.as_secs_f64(), bed.memory());
+    bed.clear().await?;
+    bed.filled(SANDBOXES).await?;
+    let began = Instant::now();
+    let mut step = step();
+    step["name"] = json!("main");
+    let (names, templates) = ((0..STARTS).map(|at| format!("one-{at}")).collect::<Vec<_>>(), json!([step]));
+    let run = async |name: &String| -> Result<()> {
+        bed.submit(name, Some("warm"), &templates).await?;
+        bed.ended(name, LONG).await
+    };
+    let ended: Vec<Result<()>> = futures::stream::iter(&names).map(run).buffer_unordered(AT_ONCE).collect().await;
+    ended.into_iter().collect::<Result<Vec<()>>>()?;
+    let took = began.elapsed().as_secs_f64();
+    println!("{STARTS} workflows of one step in a warm sandbox each: {took:.1} s, {} MB", bed.memory());
     bed.clear().await
 }
 

@@ -2,10 +2,12 @@
 //! gates, and its end is what both say.
 
 mod answers;
+mod conditions;
 pub mod controller;
 mod create;
 pub mod definition;
 mod doubt;
+mod history;
 pub mod kind;
 mod plan;
 #[cfg(test)]

@@ -6,11 +6,15 @@
 
 pub mod actions;
 mod done;
+mod elsewhere;
 mod lodging;
+mod make;
 mod metrics;
 mod queue;
 mod repository;
 mod store;
+#[cfg(test)]
+mod tests;
 mod watches;
 mod work;
 mod write;
@@ -30,6 +34,7 @@ use lodging::Lodging;
 pub use metrics::Metrics;
 use queue::Queue;
 use store::Store;
+pub(crate) use write::is_too_large;
 
 /// Workflows looked at side by side.
 const WORKERS: usize = 16;

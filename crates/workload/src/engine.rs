@@ -42,6 +42,7 @@ use crate::spec::{Template, TemplateRef, Workflow, WorkflowSpec};
 use crate::status::{NodeFlag, Phase, WorkflowStatus};
 use crate::steps::{Identity, TaskResult};
 pub(crate) use abandon::abandoned;
+pub(crate) use claims::unclaimed;
 pub(crate) use leftovers::{OVER_SECONDS, leftovers};
 pub use resolve::{Place, Sources};
 use scope::Values;
@@ -138,6 +139,8 @@ pub struct Start {
     pub wants_result: bool,
     /// Whether it is part of an exit handler.
     pub on_exit: bool,
+    /// Whether it runs already, in a sandbox that a controller before this one gave it: that one goes on, or it is lost.
+    pub was_running: bool,
 }
 
 /// Why something does not go on.

@@ -50,6 +50,11 @@ impl Thane {
 
     /// Kills it outright, so that it can tidy nothing up, and runs it again on what it has left.
     pub async fn kill_and_start(&mut self) -> Result<()> {
+        self.kill_and_start_after(Duration::ZERO).await
+    }
+
+    /// The same, with nobody there for a while in between.
+    pub async fn kill_and_start_after(&mut self, pause: Duration) -> Result<()> {
         for member in self.process.members() {
             if let Some(pid) = i32::try_from(member).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::KILL);
@@ -59,6 +64,7 @@ impl Thane {
         while self.process.running() && killed.elapsed() < STOP_LIMIT {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        tokio::time::sleep(pause).await;
         // They say where the next one is.
         for file in [self.kubeconfig.clone(), self.kubeconfig.with_file_name("endpoints.json")] {
             std::fs::remove_file(file)?;

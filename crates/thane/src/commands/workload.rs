@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use thane_api::code;
 use thane_workload::agent::controller;
-use thane_workload::agent::{AgentWorkload, AgentWorkloadStatus, GateAnswer, WorkflowView};
+use thane_workload::agent::{AgentWorkload, GateAnswer, WorkflowView};
 
 use super::rows::{self, Column, Form, text};
 use crate::failure::Failure;
@@ -263,7 +263,8 @@ impl Named {
             }
         }
         let mut next = workload;
-        next.status = Some(AgentWorkloadStatus::default());
+        // What was decided before stays to be read, and counts no more.
+        next.status = Some(status.anew());
         let reset = workloads(&session).replace_status(&self.name, &PostParams::default(), &next).await;
         reset.map_err(|error| session.failure(error))?;
         tell(&format!("workload {} starts again", self.name));

@@ -55,7 +55,7 @@ impl StepRunner for Lodging {
         Box::pin(async move { self.direct.image(&at).await.map_err(words) })
     }
 
-    fn claim<'a>(&'a self, wanted: &'a Wanted) -> BoxFuture<'a, Result<Box<dyn Room>, String>> {
+    fn claim<'a>(&'a self, wanted: &'a Wanted) -> BoxFuture<'a, Result<Option<Box<dyn Room>>, String>> {
         Box::pin(async move {
             let workflow = &wanted.workflow;
             let asked = Sandboxed {
@@ -65,9 +65,15 @@ impl StepRunner for Lodging {
                 owner: owner(workflow),
                 wait: WAIT,
             };
-            let guest = Box::pin(self.direct.enter(&asked)).await.map_err(words)?;
+            let guest = if wanted.was_running {
+                let found = self.direct.find(&workflow.namespace, &asked.name).await.map_err(words)?;
+                let Some(guest) = found else { return Ok(None) };
+                guest
+            } else {
+                Box::pin(self.direct.enter(&asked)).await.map_err(words)?
+            };
             let (direct, client, wanted) = (Arc::clone(&self.direct), self.client.clone(), wanted.clone());
-            Ok(Box::new(Lodged { direct, client, guest, wanted }) as Box<dyn Room>)
+            Ok(Some(Box::new(Lodged { direct, client, guest, wanted }) as Box<dyn Room>))
         })
     }
 
@@ -83,8 +89,8 @@ impl StepRunner for Lodging {
         })
     }
 
-    fn sweep<'a>(&'a self, namespace: &'a str, workflow: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.direct.sweep(namespace, &format!("{WORKFLOW}={workflow}")).await })
+    fn sweep<'a>(&'a self, namespace: &'a str, workflow: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move { self.direct.sweep(namespace, &format!("{WORKFLOW}={workflow}")).await.map_err(words) })
     }
 }
 
@@ -182,7 +188,8 @@ mod tests {
         for (wf, node, expected) in
             [("w", "w", "step-0a1b2c3d4e5f6071-0"), ("w", "w-4294967295", "step-0a1b2c3d4e5f6071-4294967295")]
         {
-            let wanted = Wanted { workflow: workflow(wf), node_id: node.to_owned(), pool: "p".to_owned() };
+            let wanted =
+                Wanted { workflow: workflow(wf), node_id: node.to_owned(), pool: "p".to_owned(), was_running: false };
             assert_eq!(name(&wanted), expected);
             assert!(expected.len() <= 63, "it is a label's value");
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,22 +22,22 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use serde_json::json;
+use serde_json::{Value, json};
 use thane_runtime::{SharedClock, Tasks};
 
 use super::create::{self, Services, WORKLOAD, WORKLOAD_NAMESPACE};
 use super::doubt::EndedPod;
+use super::history;
 use super::kind::{AgentWorkload, AgentWorkloadStatus, GateAnswer, Phase, Recorded};
 use super::plan::{Ask, Effect, FINALIZER, Planned, Seen, learn, plan};
 use super::unused;
+use crate::controller::is_too_large;
 use crate::policy::{Answer, Judge, QUERY, Question, kept};
 
 /// How many workloads are looked at at once.
 const AT_ONCE: u16 = 16;
 /// How long after an error a workload is looked at again.
 const RETRY: Duration = Duration::from_secs(5);
-/// How many records a workload keeps.
-const RECORDS: usize = 100;
 /// A controller of Argo's that has not renewed its lease for so long does not run.
 const ARGO_LEASE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -147,7 +148,7 @@ async fn reconcile(workload: Arc<AgentWorkload>, context: Arc<Context>) -> Resul
         _ => false,
     };
     let pods = match &workflow {
-        Some(_) => ended_pods(&context.client, &namespace, &name).await?,
+        Some(found) => ended_pods(&context.client, &namespace, &name, &found["metadata"]["uid"]).await?,
         None => Vec::new(),
     };
     let now = context.clock.now();
@@ -207,6 +208,7 @@ async fn decide(workload: &AgentWorkload, ask: Ask, context: &Context) -> Result
         by: "policy".to_owned(),
         rule,
         input: Some(ask.input),
+        workflow: workload.status.as_ref().and_then(|status| status.argo_workflow.as_ref()?.uid.clone()),
         at: Time(context.clock.now()),
     })
 }
@@ -219,8 +221,7 @@ async fn write(
     context: &Context,
 ) -> Result<Option<String>, kube::Error> {
     let before = workload.status.clone().unwrap_or_default();
-    let surplus = planned.status.decisions.len().saturating_sub(RECORDS);
-    planned.status.decisions.drain(..surplus);
+    history::bound(&mut planned.status);
     if planned.status == before || workload.metadata.deletion_timestamp.is_some() {
         return Ok(None);
     }
@@ -228,7 +229,15 @@ async fn write(
     let api: Api<AgentWorkload> = Api::namespaced(context.client.clone(), &workload.namespace().unwrap_or_default());
     let mut next = workload.clone();
     next.status = Some(planned.status.clone());
-    let written = api.replace_status(&workload.name_any(), &PostParams::default(), &next).await?;
+    let written = match api.replace_status(&workload.name_any(), &PostParams::default(), &next).await {
+        Err(error) if is_too_large(&error) => {
+            tracing::warn!(workload = workload.name_any(), %error, "a status is too large, leaving out what can be");
+            history::least(&mut planned.status);
+            next.status = Some(planned.status.clone());
+            api.replace_status(&workload.name_any(), &PostParams::default(), &next).await?
+        }
+        written => written?,
+    };
     if before.phase != planned.status.phase {
         tell(workload, &planned.status, context).await;
     }
@@ -302,11 +311,21 @@ async fn finalizers(workload: &AgentWorkload, context: &Context, hold: bool) -> 
 }
 
 /// The pods of a Workflow that have ended.
-async fn ended_pods(client: &Client, namespace: &str, workflow: &str) -> Result<Vec<EndedPod>, kube::Error> {
+async fn ended_pods(
+    client: &Client,
+    namespace: &str,
+    workflow: &str,
+    uid: &Value,
+) -> Result<Vec<EndedPod>, kube::Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of = ListParams::default().labels(&format!("workflows.argoproj.io/workflow={workflow}"));
     let list = pods.list(&of).await?;
-    Ok(list.into_iter().filter_map(|pod| ended(&pod)).collect())
+    // What an earlier one of that name left is not its own.
+    let is_own = |pod: &Pod| {
+        let mut owners = pod.owner_references().iter().filter(|owner| owner.kind == "Workflow").peekable();
+        owners.peek().is_none() || owners.any(|owner| uid.as_str() == Some(&owner.uid))
+    };
+    Ok(list.into_iter().filter(is_own).filter_map(|pod| ended(&pod)).collect())
 }
 
 fn ended(pod: &Pod) -> Option<EndedPod> {
@@ -318,8 +337,33 @@ fn ended(pod: &Pod) -> Option<EndedPod> {
     Some(EndedPod { node, name: pod.name_any(), at })
 }
 
-/// Whether a controller of Argo's renews its lease. Where leases may not be listed, none is thought to run.
+/// Whether a controller of Argo's is here: one that renews its lease, or, since one that starts again or leads alone does
+/// not, one that is deployed. What may not be listed is thought not to be there.
 async fn argo_runs(context: &Context) -> bool {
+    argo_leads(context).await || argo_is_deployed(&context.client).await
+}
+
+async fn argo_is_deployed(client: &Client) -> bool {
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    // Argo's own manifests name it and do not label it; its chart does the opposite.
+    for chosen in [
+        ListParams::default().fields("metadata.name=workflow-controller"),
+        ListParams::default().labels("app=workflow-controller"),
+    ] {
+        let Ok(list) = deployments.list(&chosen).await else { continue };
+        if list.iter().any(is_wanted) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a deployment is to have a pod at all.
+fn is_wanted(deployment: &Deployment) -> bool {
+    deployment.spec.as_ref().is_some_and(|spec| spec.replicas != Some(0))
+}
+
+async fn argo_leads(context: &Context) -> bool {
     let leases: Api<Lease> = Api::all(context.client.clone());
     let Ok(list) = leases.list(&ListParams::default().fields("metadata.name=workflow-controller")).await else {
         return false;

@@ -37,8 +37,9 @@ pub(super) fn unseen(
         }
     };
     for pod in pods {
-        let open = view.nodes.get(&pod.node).is_some_and(|node| matches!(node.phase.as_str(), "Pending" | "Running"));
-        if open {
+        // Making a pod may have been the last thing it did: then the status does not know its node.
+        let open = view.nodes.get(&pod.node).is_none_or(|node| matches!(node.phase.as_str(), "Pending" | "Running"));
+        if open && view.hidden.is_none() {
             note(pod.at, format!("pod {} has ended and its node has not", pod.name));
         }
     }

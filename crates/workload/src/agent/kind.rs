@@ -353,6 +353,20 @@ pub struct AgentWorkloadStatus {
     /// The phase of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argo_phase: Option<String>,
+    /// Its agents: the steps that ran or run, those that began last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agent_statuses: Vec<AgentStatus>,
+    /// What agents would like to do; kept for those who write it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub proposed_actions: Vec<AgentAction>,
+    /// What of that was done; kept for those who write it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub executed_actions: Vec<AgentAction>,
+    /// Which routing of models it has; kept for those who write it.
+    #[serde(rename = "modelRoutingOperationID", skip_serializing_if = "Option::is_none")]
+    pub model_routing_operation_id: Option<String>,
     /// What its steps left, by step.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub workflow_artifacts: BTreeMap<String, String>,
@@ -362,6 +376,41 @@ pub struct AgentWorkloadStatus {
     /// Conditions as elsewhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// One agent at work: a step that is a pod or in a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentStatus {
+    /// The step.
+    pub name: String,
+    /// How far it is.
+    pub phase: String,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+}
+
+/// Something an agent would like to do, or did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct AgentAction {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
 }
 
 /// The Workflow of a workload.
@@ -400,6 +449,9 @@ pub struct Recorded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
     pub input: Option<Value>,
+    /// The uid of the Workflow it is about, once there is one; empty if its run never had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
     /// When.
     pub at: Time,
 }

@@ -4,14 +4,16 @@
 mod gate;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::create::{self, Services};
 use super::doubt::{self, EndedPod};
 use super::kind::{AgentWorkload, AgentWorkloadStatus, Phase, Recorded, Runtime, Stage, WorkflowReference};
 use super::unused;
 use super::view::WorkflowView;
+pub(super) use gate::closing;
 
 /// The finalizer of a workload whose Workflow is in another namespace.
 pub(super) const FINALIZER: &str = "thane.dev/workflow";
@@ -96,9 +98,12 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
     }
     let generation = seen.workload.metadata.generation;
     if planned.status.phase == Phase::PolicyDenied && planned.status.observed_generation != generation {
-        planned.status = AgentWorkloadStatus::default();
+        planned.status = std::mem::take(&mut planned.status).anew();
     }
     if planned.status.phase.ended() {
+        if goes_on(seen, &planned.status) {
+            planned.effects.push(Effect::Stop);
+        }
         // Where no policy could be asked there may be one by now; whether that changes anything, its answer says.
         if unjudged(&planned.status).is_some() {
             planned.asks.push(Ask { stage: Stage::Start, gate: None, input: input(seen, Stage::Start, None, None) });
@@ -107,7 +112,7 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
     }
     planned.status.observed_generation.get_or_insert(generation.unwrap_or_default());
     unused::tell(&seen.workload.spec, &mut planned.status, seen.now);
-    let Some(start) = planned.status.decisions.iter().find(|it| it.stage == Stage::Start).cloned() else {
+    let Some(start) = planned.status.current().find(|it| it.stage == Stage::Start).cloned() else {
         planned.asks.push(Ask { stage: Stage::Start, gate: None, input: input(seen, Stage::Start, None, None) });
         return planned;
     };
@@ -122,6 +127,19 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
         Some(workflow) => yield_to(seen, workflow, &start, &mut planned),
     }
     planned
+}
+
+/// Whether the Workflow of a workload that was given up still is to be ended: whoever decided that may not have come to it.
+fn goes_on(seen: &Seen<'_>, status: &AgentWorkloadStatus) -> bool {
+    // One that ended with its Workflow was not given up, and its Workflow may have been retried since.
+    let given_up = status.phase == Phase::Failed
+        && !matches!(status.argo_phase.as_deref(), Some("Succeeded" | "Failed" | "Error"));
+    let own = seen.workflow.filter(|workflow| create::is_of(workflow, seen.workload));
+    given_up
+        && own.is_some_and(|workflow| {
+            let shutdown = workflow.pointer("/spec/shutdown").and_then(Value::as_str).unwrap_or_default();
+            shutdown.is_empty() && !WorkflowView::read(workflow).ended()
+        })
 }
 
 /// A Workflow of that name is there that is not its own. One that goes is waited for.
@@ -140,7 +158,7 @@ fn yield_to(seen: &Seen<'_>, workflow: &Value, start: &Recorded, planned: &mut P
 
 /// The record of a workload that was not let start since no policy could be asked.
 fn unjudged(status: &AgentWorkloadStatus) -> Option<&Recorded> {
-    let start = status.decisions.iter().find(|it| it.stage == Stage::Start)?;
+    let start = status.current().find(|it| it.stage == Stage::Start)?;
     (status.phase == Phase::PolicyDenied && !start.allow && start.rule.is_none()).then_some(start)
 }
 
@@ -150,7 +168,7 @@ pub(super) fn learn(status: &mut AgentWorkloadStatus, recorded: Recorded) -> boo
         if recorded.rule.is_none() && recorded.reason == before.reason {
             return false;
         }
-        *status = AgentWorkloadStatus::default();
+        *status = std::mem::take(status).anew();
     }
     status.decisions.push(recorded);
     true
@@ -207,17 +225,21 @@ fn follow(seen: &Seen<'_>, workflow: &Value, planned: &mut Planned) {
         reference.uid = Some(view.uid.clone());
         reference.created_at = view.created.map(Time);
     }
+    planned.status.belongs_to(&view.uid);
     planned.status.argo_phase.clone_from(&view.phase);
     planned.status.workflow_artifacts = view.artifacts();
+    planned.status.agent_statuses = view.agents();
     let running = view.nodes.values().filter(|node| node.kind == "Pod" && node.phase == "Running").count();
     planned.status.ready_agents = i32::try_from(running).ok();
+    conditions::say(&mut planned.status, ("Started", true), "WorkflowCreated", "its Workflow was made", seen.now);
     if view.ended() {
         return finish(seen, &view, planned);
     }
     planned.status.phase = if view.phase.is_some() { Phase::Running } else { Phase::Pending };
     planned.status.message = view.hidden.clone().or_else(|| view.message.clone());
     gate::decide(seen, &view, planned);
-    let resumed: Vec<(String, Timestamp)> = planned.status.decisions.iter().filter_map(gate::closing).collect();
+    conditions::tell_gates(&mut planned.status, &view, seen.now);
+    let resumed: Vec<(String, Timestamp)> = planned.status.current().filter_map(closing).collect();
     let mut doubts: Vec<(Timestamp, String)> = doubt::unseen(&view, seen.pods, &resumed).into_iter().collect();
     if let (Some("Pending"), Some(created)) = (view.phase.as_deref(), view.created) {
         doubts.push((created, view.message.clone().unwrap_or_else(|| "its Workflow is pending".to_owned())));
@@ -237,7 +259,8 @@ fn follow(seen: &Seen<'_>, workflow: &Value, planned: &mut Planned) {
 fn finish(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
     planned.wake = None;
     gate::expired(seen, view, planned);
-    let closed = planned.status.decisions.iter().find(|it| it.stage == Stage::Gate && !it.allow).cloned();
+    conditions::tell_gates(&mut planned.status, view, seen.now);
+    let closed = planned.status.current().find(|it| it.stage == Stage::Gate && !it.allow).cloned();
     let failed = view.phase.as_deref() != Some("Succeeded");
     match closed {
         Some(closed) => {
@@ -259,16 +282,8 @@ fn end(planned: &mut Planned, phase: Phase, why: String, now: Timestamp) {
     planned.status.phase = phase;
     planned.wake = None;
     planned.status.ready_agents = Some(0);
-    let completed = Condition {
-        type_: "Completed".to_owned(),
-        status: if phase == Phase::Completed { "True" } else { "False" }.to_owned(),
-        reason: format!("{phase:?}"),
-        message: why.clone(),
-        last_transition_time: Time(now),
-        observed_generation: planned.status.observed_generation,
-    };
-    planned.status.conditions.retain(|condition| condition.type_ != completed.type_);
-    planned.status.conditions.push(completed);
+    let is_done = phase == Phase::Completed;
+    conditions::say(&mut planned.status, ("Completed", is_done), &format!("{phase:?}"), &why, now);
     planned.status.message = Some(why);
 }
 

@@ -1,3 +1,4 @@
+mod kept;
 mod late;
 
 use jiff::{SignedDuration, Timestamp};
@@ -74,6 +75,7 @@ impl World {
                 by: "policy".to_owned(),
                 rule: Some("data.rule".to_owned()),
                 input: Some(ask.input),
+                workflow: None,
                 at: Time(at(self.now)),
             };
             self.workload.status.get_or_insert_default().decisions.push(recorded);
@@ -301,13 +303,17 @@ fn its_end_is_what_the_gates_say() {
 #[test]
 fn a_dead_controller_is_noticed_after_five_minutes() {
     type Prepare = fn(&mut World);
-    let table: [(&str, Prepare); 4] = [
+    let table: [(&str, Prepare); 5] = [
         ("nobody has taken up", |world| world.workflow.as_mut().unwrap()["status"] = json!({})),
         ("pending", |world| world.workflow.as_mut().unwrap()["status"] = json!({"phase": "Pending"})),
         ("has ended and its node has not", |world| {
             let nodes = json!({"p": {"id": "p", "type": "Pod", "phase": "Running", "startedAt": at(0).to_string()}});
             world.workflow.as_mut().unwrap()["status"]["nodes"] = nodes;
             world.pods = vec![EndedPod { node: "p".to_owned(), name: "pod".to_owned(), at: at(0) }];
+        }),
+        // Making it was the last thing the controller did.
+        ("pod made has ended and its node has not", |world| {
+            world.pods = vec![EndedPod { node: "q".to_owned(), name: "made".to_owned(), at: at(0) }];
         }),
         ("nothing has followed", |world| {
             world.workflow.as_mut().unwrap()["status"]["nodes"] = gate("g", Some(0.99));

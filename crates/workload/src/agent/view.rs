@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::kind::AgentStatus;
 use crate::status::packed;
+
+/// Agents that a workload shows at most.
+const AGENTS: usize = 100;
 
 /// What is read of a Workflow.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -135,6 +140,21 @@ impl WorkflowView {
             }
         }
         (insights, confidence)
+    }
+
+    /// Its agents: steps that ran or run, those that began last.
+    pub fn agents(&self) -> Vec<AgentStatus> {
+        let mut steps: Vec<&Node> = self.nodes.values().filter(|node| node.kind == "Pod").collect();
+        steps.sort_by(|one, other| (one.started_at, &one.id).cmp(&(other.started_at, &other.id)));
+        let last = steps.into_iter().rev().take(AGENTS).rev();
+        last.map(|node| AgentStatus {
+            name: node.display_name.clone(),
+            phase: node.phase.clone(),
+            message: node.message.clone().filter(|message| !message.is_empty()),
+            started_at: node.started_at.map(Time),
+            finished_at: node.finished_at.map(Time),
+        })
+        .collect()
     }
 
     /// Where its steps put what they left, by step and name.

@@ -201,7 +201,7 @@ pub fn edited(object: Value, action: &Action, now: Timestamp) -> Result<Edited, 
         }
         Action::Set { nodes, outputs, phase, message } => set(&mut status, nodes, outputs, *phase, message, now)?,
         Action::Retry => {
-            for (id, node, template) in again::retried(&name, &mut status)? {
+            for (id, node, template) in again::retried(&name, &mut status, now)? {
                 removed.push((id, pod_name(&name, &template, &node)));
             }
             again::reopened(&mut object);

@@ -16,6 +16,8 @@ use crate::spec::{self, PodGc, WorkflowSpec};
 use crate::status::{NodePhase, Phase, WorkflowStatus};
 use crate::steps::names::{POOL, WORKFLOW};
 
+/// How long to wait before what could not be removed is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
 /// How long pods are kept where nothing is said.
 const DELAY: Duration = Duration::from_secs(5);
 
@@ -32,26 +34,35 @@ pub(super) async fn sweep(shared: &Shared, key: &Key, view: &View, status: &Work
     if !status.phase.is_completed() {
         return;
     }
-    if !view.results.is_empty() {
+    shared.lodging.forget(key);
+    if !view.results.is_empty() && sweep_sandboxes(shared, key, view).await {
         let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("WorkflowTaskResult"));
         let own = ListParams::default().labels(&format!("{WORKFLOW}={}", key.1));
-        told(key, api.delete_collection(&DeleteParams::default(), &own).await.map(drop));
-    }
-    shared.lodging.forget(key);
-    if let Some(runner) = &shared.options.runner
-        && !view.results.is_empty()
-        && view.stored.object.to_string().contains(POOL)
-    {
-        runner.sweep(&key.0, &key.1).await;
+        told(shared, key, api.delete_collection(&DeleteParams::default(), &own).await.map(drop));
     }
     if let Some(at) = removal(spec, status) {
         if at <= shared.clock.now() {
             let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), &key.0, &argo("Workflow"));
-            told(key, api.delete(&key.1, &DeleteParams::background()).await.map(drop));
+            told(shared, key, api.delete(&key.1, &DeleteParams::background()).await.map(drop));
         } else {
             later(shared, key, at);
         }
     }
+}
+
+/// Gives sandboxes back that steps still have; whether that is done. Results go after them: while there are some, whoever
+/// starts next looks for sandboxes, too.
+async fn sweep_sandboxes(shared: &Shared, key: &Key, view: &View) -> bool {
+    let Some(runner) = &shared.options.runner else { return true };
+    if !view.stored.object.to_string().contains(POOL) {
+        return true;
+    }
+    let swept = runner.sweep(&key.0, &key.1).await;
+    if let Err(error) = &swept {
+        tracing::warn!(namespace = key.0, workflow = key.1, error, "sandboxes could not be given back, trying again");
+        shared.queue.push_after(key.clone(), AGAIN);
+    }
+    swept.is_ok()
 }
 
 /// When a Workflow that has ended is removed.
@@ -82,7 +93,7 @@ async fn sweep_pods(shared: &Shared, key: &Key, view: &View, spec: &WorkflowSpec
         };
         let at = node.finished_at.time().and_then(|end| end.checked_add(delay).ok()).unwrap_or(Timestamp::MIN);
         if at <= shared.clock.now() {
-            told(key, api.delete(name, &DeleteParams::default()).await.map(drop));
+            told(shared, key, api.delete(name, &DeleteParams::default()).await.map(drop));
         } else {
             later(shared, key, at);
         }
@@ -103,10 +114,13 @@ fn later(shared: &Shared, key: &Key, at: Timestamp) {
     shared.queue.push_after(key.clone(), wait.try_into().unwrap_or_default());
 }
 
-fn told(key: &Key, removed: Result<(), kube::Error>) {
+fn told(shared: &Shared, key: &Key, removed: Result<(), kube::Error>) {
     match removed {
         Ok(()) => {}
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be removed"),
+        Err(error) => {
+            tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be removed, trying again");
+            shared.queue.push_after(key.clone(), AGAIN);
+        }
     }
 }

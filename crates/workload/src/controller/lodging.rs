@@ -58,7 +58,12 @@ pub(super) enum Place {
     Sandbox,
     /// It needs a pod; where it asked for a sandbox, with the reason.
     Pod(Option<String>),
+    /// It had a sandbox that nobody can find; with the reason.
+    Lost(String),
 }
+
+/// What is said of a step that ran in a sandbox of which nothing is left.
+const LOST: &str = "its sandbox is gone, and nobody knows how far the step came: it is not run again";
 
 impl Lodging {
     /// The nodes of a Workflow whose steps are in sandboxes or wait for one, and whether they are in.
@@ -163,16 +168,20 @@ pub(super) async fn begin(
 ) -> Place {
     let Some(pool) = runner::pool(request.template, annotations) else { return Place::Pod(None) };
     let Some(runner) = &shared.options.runner else {
-        return Place::Pod(Some("there are no sandboxes here".to_owned()));
-    };
-    let image = match runner.image(&key.0, pool).await {
-        Ok(image) => image,
-        Err(why) => return Place::Pod(Some(why)),
+        let why = "there are no sandboxes here".to_owned();
+        return if start.was_running { Place::Lost(why) } else { Place::Pod(Some(why)) };
     };
     let template = pod::prepared(request);
-    let has_directory = request.settings.artifacts.is_some();
-    if let Some(why) = runner::unfit(&template, request.spec, &image, has_directory) {
-        return Place::Pod(Some(why));
+    // What runs in one stays there, whatever has become of its pool.
+    if !start.was_running {
+        let image = match runner.image(&key.0, pool).await {
+            Ok(image) => image,
+            Err(why) => return Place::Pod(Some(why)),
+        };
+        let has_directory = request.settings.artifacts.is_some();
+        if let Some(why) = runner::unfit(&template, request.spec, &image, has_directory) {
+            return Place::Pod(Some(why));
+        }
     }
     if let Some(ended) = shared.lodging.enter(key, start) {
         if shared.store.has_result(key, &start.node_id) {
@@ -182,8 +191,12 @@ pub(super) async fn begin(
             return Place::Sandbox;
         }
         shared.metrics.lodged.inc();
-        let wanted =
-            Wanted { workflow: request.workflow.clone(), node_id: start.node_id.clone(), pool: pool.to_owned() };
+        let wanted = Wanted {
+            workflow: request.workflow.clone(),
+            node_id: start.node_id.clone(),
+            pool: pool.to_owned(),
+            was_running: start.was_running,
+        };
         let stay = Stay {
             shared: Arc::clone(shared),
             runner: Arc::clone(runner),
@@ -239,7 +252,11 @@ impl Stay {
             begun = begun => begun,
         };
         let (room, artifacts) = match begun {
-            Ok(begun) => begun,
+            Ok((Some(room), artifacts)) => (room, artifacts),
+            Ok((None, _)) => {
+                self.record(&Ran::error(LOST.to_owned())).await;
+                return None;
+            }
             Err(why) => {
                 tracing::debug!(
                     namespace = self.key.0,
@@ -287,7 +304,7 @@ impl Stay {
         if !all.into_iter().any(|one| location::is_directory(&one) || archive && !location::is_located(&one)) {
             return Ok(None);
         }
-        super::work::claim_directory(&self.shared, &self.key.0).await.map_err(|error| error.to_string())?;
+        super::make::claim_directory(&self.shared, &self.key.0).await.map_err(|error| error.to_string())?;
         self.runner.artifacts(&self.key.0).await
     }
 

@@ -73,6 +73,11 @@ impl Queue {
         self.alarm.notify_one();
     }
 
+    #[cfg(test)]
+    pub(super) fn is_for_later(&self, key: &Key) -> bool {
+        self.inner.lock().due.contains_key(key)
+    }
+
     /// The next Workflow, which is this worker's until [`Queue::done`].
     pub(super) async fn next(&self) -> Key {
         loop {

@@ -1,5 +1,7 @@
 //! What the watches have told, and what this controller wrote since.
 
+mod within;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +11,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::queue::Key;
-use crate::engine::{Refused, Sources};
+use crate::engine::Refused;
 use crate::spec::{Workflow, WorkflowSpec};
 use crate::status::WorkflowStatus;
 use crate::status::packed::{self, unpacked};
 use crate::steps::TaskResult;
 use crate::steps::names::{NODE_ID, WORKFLOW};
+pub(super) use within::{Elsewhere, Within};
 
 /// A Workflow as it is stored.
 pub(super) struct Stored {
@@ -59,6 +62,8 @@ pub(super) struct Memory {
     pub(super) refused: BTreeMap<String, Refused>,
     /// When a status was last written, on the monotonic clock.
     pub(super) written_at: Option<Duration>,
+    /// Whether its claims were given back after its end.
+    pub(super) is_unclaimed: bool,
 }
 
 #[derive(Default)]
@@ -82,9 +87,15 @@ pub(super) struct Store {
 #[derive(Default)]
 struct Inner {
     records: BTreeMap<Key, Record>,
-    templates: BTreeMap<Key, Arc<WorkflowSpec>>,
-    settings: BTreeMap<Key, Arc<BTreeMap<String, String>>>,
+    templates: BTreeMap<Key, Versioned<WorkflowSpec>>,
+    settings: BTreeMap<Key, Versioned<BTreeMap<String, String>>>,
     listed: BTreeSet<&'static str>,
+}
+
+/// Something, and the version it is of.
+struct Versioned<T> {
+    version: String,
+    what: Arc<T>,
 }
 
 /// What a look at a Workflow is based on.
@@ -258,13 +269,9 @@ impl Store {
         });
     }
 
-    /// A template; the namespace of cluster templates is empty.
-    pub(super) fn put_template(&self, key: Key, spec: Option<WorkflowSpec>) {
-        let templates = &mut self.inner.lock().templates;
-        match spec {
-            Some(spec) => templates.insert(key, Arc::new(spec)),
-            None => templates.remove(&key),
-        };
+    /// A template, or that there is none; the namespace of cluster templates is empty.
+    pub(super) fn put_template(&self, key: Key, version: &str, spec: Option<WorkflowSpec>) {
+        put(&mut self.inner.lock().templates, key, version, spec);
     }
 
     /// Forgets templates that a list of all does not name, of the cluster or of its namespaces.
@@ -279,12 +286,9 @@ impl Store {
 
     pub(super) fn put_settings(&self, map: &ConfigMap, is_there: bool) {
         let key = (map.metadata.namespace.clone().unwrap_or_default(), map.metadata.name.clone().unwrap_or_default());
-        let settings = &mut self.inner.lock().settings;
-        if is_there {
-            settings.insert(key, Arc::new(map.data.clone().unwrap_or_default()));
-        } else {
-            settings.remove(&key);
-        }
+        let version = map.metadata.resource_version.as_deref().unwrap_or_default();
+        let data = is_there.then(|| map.data.clone().unwrap_or_default());
+        put(&mut self.inner.lock().settings, key, version, data);
     }
 
     pub(super) fn view(&self, key: &Key) -> Option<View> {
@@ -301,39 +305,30 @@ impl Store {
         Some(View { stored, memory, pods, results })
     }
 
+    /// Its claims were given back.
+    pub(super) fn unclaimed(&self, key: &Key) {
+        if let Some(record) = self.inner.lock().records.get_mut(key) {
+            record.memory.is_unclaimed = true;
+        }
+    }
+
     /// Keeps what a look came to.
     pub(super) fn remember(&self, key: &Key, memory: Memory) {
         if let Some(record) = self.inner.lock().records.get_mut(key) {
             record.memory = memory;
         }
     }
-
-    /// Templates and settings as a namespace sees them.
-    pub(super) fn within<'s>(&'s self, namespace: &'s str) -> Within<'s> {
-        Within { store: self, namespace }
-    }
 }
 
-/// Templates and settings of one namespace.
-pub(super) struct Within<'s> {
-    store: &'s Store,
-    namespace: &'s str,
-}
-
-impl Sources for Within<'_> {
-    fn workflow_template(&self, name: &str) -> Option<Arc<WorkflowSpec>> {
-        let key = (self.namespace.to_owned(), name.to_owned());
-        self.store.inner.lock().templates.get(&key).cloned()
+/// Takes something over, or that it is gone, unless a newer version is known.
+fn put<T>(known: &mut BTreeMap<Key, Versioned<T>>, key: Key, version: &str, what: Option<T>) {
+    if known.get(&key).is_some_and(|known| is_newer(&known.version, version)) {
+        return;
     }
-
-    fn cluster_template(&self, name: &str) -> Option<Arc<WorkflowSpec>> {
-        self.store.inner.lock().templates.get(&(String::new(), name.to_owned())).cloned()
-    }
-
-    fn config_value(&self, name: &str, key: &str) -> Option<String> {
-        let map = self.store.inner.lock().settings.get(&(self.namespace.to_owned(), name.to_owned())).cloned()?;
-        map.get(key).cloned()
-    }
+    match what {
+        Some(what) => known.insert(key, Versioned { version: version.to_owned(), what: Arc::new(what) }),
+        None => known.remove(&key),
+    };
 }
 
 /// Whether the first version is newer than the second.

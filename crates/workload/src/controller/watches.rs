@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use thane_runtime::Tasks;
 
@@ -22,10 +22,10 @@ use crate::steps::names::{INSTANCE, WORKFLOW};
 /// Kinds that have to be known before anything is started.
 pub(super) const KINDS: usize = 6;
 /// `ConfigMaps` that parameters may come from.
-const SETTINGS: &str = "workflows.argoproj.io/configmap-type=Parameter";
+pub(super) const SETTINGS: [&str; 2] = ["workflows.argoproj.io/configmap-type", "Parameter"];
 
 /// A word of a watch.
-enum Word<K> {
+pub(super) enum Word<K> {
     /// All there are are listed next.
     Listing,
     There(K),
@@ -44,7 +44,14 @@ pub(super) fn start(shared: &Arc<Shared>, tasks: &Tasks) {
     follow(shared, tasks, "task-results", dynamic("WorkflowTaskResult"), Some(WORKFLOW), result);
     follow(shared, tasks, "templates", dynamic("WorkflowTemplate"), None, template);
     follow(shared, tasks, "cluster-templates", dynamic("ClusterWorkflowTemplate"), None, cluster_template);
-    follow(shared, tasks, "settings", Api::<ConfigMap>::all(shared.client.clone()), Some(SETTINGS), settings);
+    follow(
+        shared,
+        tasks,
+        "settings",
+        Api::<ConfigMap>::all(shared.client.clone()),
+        Some(&SETTINGS.join("=")),
+        settings,
+    );
 }
 
 fn follow<K>(
@@ -170,29 +177,31 @@ fn result(shared: &Shared, word: Word<DynamicObject>) {
     }
 }
 
-fn template(shared: &Shared, word: Word<DynamicObject>) {
+pub(super) fn template(shared: &Shared, word: Word<DynamicObject>) {
     templates(shared, word, false);
 }
 
-fn cluster_template(shared: &Shared, word: Word<DynamicObject>) {
+pub(super) fn cluster_template(shared: &Shared, word: Word<DynamicObject>) {
     templates(shared, word, true);
 }
 
 fn templates(shared: &Shared, word: Word<DynamicObject>, of_cluster: bool) {
     match word {
         Word::There(object) => {
-            let key = key(&object);
+            let (key, version) = (key(&object), object.resource_version().unwrap_or_default());
             let read =
                 serde_json::to_value(object).ok().and_then(|value| crate::spec::from_value::<Workflow>(value).ok());
-            shared.store.put_template(key, read.map(|template| template.spec));
+            shared.store.put_template(key, &version, read.map(|template| template.spec));
         }
-        Word::Gone(object) => shared.store.put_template(key(&object), None),
+        Word::Gone(object) => {
+            shared.store.put_template(key(&object), &object.resource_version().unwrap_or_default(), None);
+        }
         Word::Listed(all) => shared.store.retain_templates(of_cluster, &keys(&all)),
         Word::Listing => {}
     }
 }
 
-fn settings(shared: &Shared, word: Word<ConfigMap>) {
+pub(super) fn settings(shared: &Shared, word: Word<ConfigMap>) {
     match word {
         Word::There(map) => shared.store.put_settings(&map, true),
         Word::Gone(map) => shared.store.put_settings(&map, false),

@@ -1,25 +1,26 @@
 //! One look at one Workflow, and doing what it came to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Shared;
 use super::lodging::{self, Place};
+use super::make::{make_claim, make_pod};
 use super::queue::Key;
-use super::store::{Memory, View};
+use super::store::{Elsewhere, Memory, View, Within};
 use super::watches::KINDS;
-use super::{argo, done, repository, write};
-use crate::engine::{Effect, OVER_SECONDS, Operated, Refused, Seen, Start, leftovers, operate};
+use super::{argo, done, elsewhere, repository, write};
+use crate::engine::{Effect, OVER_SECONDS, Operated, Refused, Seen, Start, leftovers, operate, unclaimed};
 use crate::status::{NodePhase, NodeStatus, NodeType, Phase, WorkflowStatus};
-use crate::steps::names::{WHY_A_POD, WORKFLOW};
-use crate::steps::{self, Identity, PodRequest};
+use crate::steps::names::WORKFLOW;
+use crate::steps::{Identity, PodRequest};
 
 /// Pods made at once for one Workflow.
 const STARTS: usize = 16;
@@ -36,7 +37,7 @@ pub(super) async fn run(shared: &Arc<Shared>) {
     }
 }
 
-async fn look(shared: &Arc<Shared>, key: &Key) {
+pub(super) async fn look(shared: &Arc<Shared>, key: &Key) {
     if !shared.store.is_listed(KINDS) {
         return;
     }
@@ -44,8 +45,7 @@ async fn look(shared: &Arc<Shared>, key: &Key) {
     shared.metrics.looks.inc();
     if done::is_done(&view.stored) {
         if let Ok(status) = &view.stored.status {
-            let left = leftovers(status, &view.pods).into_iter().map(|pod| Effect::End { pod });
-            finish(shared, key, left.collect::<Vec<_>>().iter()).await;
+            finish(shared, key, &left(&view, status)).await;
             done::sweep(shared, key, &view, status).await;
         }
         return;
@@ -59,21 +59,23 @@ async fn look(shared: &Arc<Shared>, key: &Key) {
     // First: a step that leaves its sandbox has its result in the store by then.
     let lodged = shared.lodging.of(key);
     let Some(view) = shared.store.view(key) else { return };
-    let operated = decided(shared, key, &view, &lodged);
+    let refused = still_refused(&view);
+    let Some(operated) = decided(shared, key, &view, &lodged, &refused).await else { return };
     let mut memory = Memory {
         based_on: view.stored.version.clone(),
         status: operated.status.clone(),
-        refused: view.memory.refused.clone(),
+        refused,
         written_at: view.memory.written_at,
+        is_unclaimed: false,
     };
-    let (starts, ends): (Vec<&Effect>, Vec<&Effect>) =
-        operated.effects.iter().partition(|effect| matches!(effect, Effect::Start(_) | Effect::Claim(_)));
+    let (starts, ends): (Vec<Effect>, Vec<Effect>) =
+        operated.effects.iter().cloned().partition(|effect| matches!(effect, Effect::Start(_) | Effect::Claim(_)));
     begin(shared, key, &view, &starts, &mut memory).await;
     let urgent = operated.status.phase.is_completed() || !ends.is_empty();
     let stored = write::due(shared, key, &view, &operated, &mut memory, urgent).await;
     shared.store.remember(key, memory);
     if stored {
-        finish(shared, key, ends.into_iter()).await;
+        finish(shared, key, &ends).await;
         done::sweep(shared, key, &view, &operated.status).await;
     } else if !ends.is_empty() {
         shared.queue.push(key.clone());
@@ -117,21 +119,73 @@ async fn reread(shared: &Shared, key: &Key) -> bool {
     }
 }
 
-/// What a Workflow does next.
-fn decided(shared: &Shared, key: &Key, view: &View, lodged: &BTreeMap<String, bool>) -> Operated {
+/// What of a Workflow that has ended still is to be ended, whoever decided that.
+fn left(view: &View, status: &WorkflowStatus) -> Vec<Effect> {
+    let mut left: Vec<Effect> = leftovers(status, &view.pods).into_iter().map(|pod| Effect::End { pod }).collect();
+    if let (Ok(workflow), false) = (&view.stored.workflow, view.memory.is_unclaimed) {
+        left.extend(unclaimed(workflow, status).into_iter().map(|claim| Effect::Unclaim { claim }));
+    }
+    left
+}
+
+/// Steps whose pod could not be made. Somebody else's change may have taken a step back, and it is to be tried again.
+fn still_refused(view: &View) -> BTreeMap<String, Refused> {
+    let mut refused = view.memory.refused.clone();
+    if let (true, Ok(status)) = (view.memory.based_on != view.stored.version, &view.stored.status) {
+        refused.retain(|node, _| status.nodes.get(node).is_some());
+    }
+    refused
+}
+
+/// What a Workflow does next. Where its first look ends it badly, what it names is read from the API and it is looked at
+/// again: that may have been made with it. Each round reads something that was not read before. None if that failed.
+async fn decided(
+    shared: &Shared,
+    key: &Key,
+    view: &View,
+    lodged: &BTreeMap<String, bool>,
+    refused: &BTreeMap<String, Refused>,
+) -> Option<Operated> {
+    let is_first = view.stored.status.as_ref().is_ok_and(|status| status.phase == Phase::Unknown);
+    let mut read = BTreeSet::new();
+    loop {
+        let (operated, asked) = decided_now(shared, key, view, lodged, refused);
+        let unread: Vec<Elsewhere> = asked.difference(&read).cloned().collect();
+        let is_bad = matches!(operated.status.phase, Phase::Failed | Phase::Error);
+        if !is_first || !is_bad || unread.is_empty() {
+            return Some(operated);
+        }
+        if let Err(error) = elsewhere::fetch(shared, &key.0, &unread).await {
+            tracing::warn!(namespace = key.0, workflow = key.1, %error, "what it names could not be read, trying again");
+            shared.queue.push_after(key.clone(), AGAIN);
+            return None;
+        }
+        read.extend(unread);
+    }
+}
+
+/// What a Workflow does next by what is known, and what it asked for elsewhere.
+fn decided_now(
+    shared: &Shared,
+    key: &Key,
+    view: &View,
+    lodged: &BTreeMap<String, bool>,
+    refused: &BTreeMap<String, Refused>,
+) -> (Operated, BTreeSet<Elsewhere>) {
     let stored = &view.stored;
     let (workflow, status) = match (&stored.workflow, &stored.status) {
         (Ok(workflow), Ok(status)) => (workflow, status),
-        (Err(error), _) => return broken(&format!("cannot unmarshall spec: {error}"), shared),
-        (_, Err(error)) => return broken(error, shared),
+        (Err(error), _) => return (broken(&format!("cannot unmarshall spec: {error}"), shared), BTreeSet::new()),
+        (_, Err(error)) => return (broken(error, shared), BTreeSet::new()),
     };
     let status = if view.memory.based_on == stored.version { view.memory.status.clone() } else { status.clone() };
     let identity = identity(shared, key, workflow.metadata.uid.as_deref());
-    let sources = shared.store.within(&key.0);
-    let (pods, results, mut refused) = (&view.pods, &view.results, view.memory.refused.clone());
+    let sources = Within::new(&shared.store, &key.0);
+    let mut refused = refused.clone();
     refused.extend(shared.lodging.complaints(key));
-    let seen = Seen { pods, results, lodged, refused: &refused, sources: &sources };
-    operate(workflow, &identity, status, &seen, shared.clock.now())
+    let seen = Seen { pods: &view.pods, results: &view.results, lodged, refused: &refused, sources: &sources };
+    let operated = operate(workflow, &identity, status, &seen, shared.clock.now());
+    (operated, sources.asked())
 }
 
 fn identity(shared: &Shared, key: &Key, uid: Option<&str>) -> Identity {
@@ -164,7 +218,7 @@ fn broken(message: &str, shared: &Shared) -> Operated {
 }
 
 /// Makes claims, then pods, a few at a time.
-async fn begin(shared: &Arc<Shared>, key: &Key, view: &View, effects: &[&Effect], memory: &mut Memory) {
+async fn begin(shared: &Arc<Shared>, key: &Key, view: &View, effects: &[Effect], memory: &mut Memory) {
     for effect in effects {
         if let Effect::Claim(claim) = effect
             && let Err(error) = make_claim(shared, key, claim).await
@@ -234,95 +288,21 @@ async fn make_step(
     let annotations = &view.stored.object["metadata"]["annotations"];
     let made = match lodging::begin(shared, key, &request, annotations, start).await {
         Place::Sandbox => Ok(None),
+        Place::Lost(message) => Err(Refused { message, is_transient: false }),
         Place::Pod(why) => make_pod(shared, &request, &start.pod, why).await.map(Some),
     };
     (start.node_id.clone(), made)
 }
 
-async fn make_pod(shared: &Shared, request: &PodRequest<'_>, name: &str, why: Option<String>) -> Result<Pod, Refused> {
-    let identity = request.workflow;
-    let mut wanted = steps::pod(request).map_err(|refusal| Refused { message: refusal.0, is_transient: false })?;
-    if let Some(why) = why {
-        wanted.pod.metadata.annotations.get_or_insert_default().insert(WHY_A_POD.to_owned(), why);
-    }
-    claim_artifacts(shared, &identity.namespace, &wanted.pod).await.map_err(|error| refused(&error))?;
-    if let Some(config) = &wanted.config {
-        let api: Api<ConfigMap> = Api::namespaced(shared.client.clone(), &identity.namespace);
-        match api.create(&PostParams::default(), config).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            made => drop(made.map_err(|error| refused(&error))?),
-        }
-    }
-    let api: Api<Pod> = Api::namespaced(shared.client.clone(), &identity.namespace);
-    match api.create(&PostParams::default(), &wanted.pod).await {
-        Ok(pod) => Ok(pod),
-        Err(kube::Error::Api(status)) if status.code == 409 => {
-            let found = api.get(name).await.map_err(|error| refused(&error))?;
-            let owned = found.metadata.owner_references.iter().flatten().any(|owner| owner.uid == identity.uid);
-            if owned && found.metadata.deletion_timestamp.is_none() {
-                return Ok(found);
-            }
-            let message = format!("pod {name} exists and is not this workflow's, or is being deleted");
-            Err(Refused { message, is_transient: true })
-        }
-        Err(error) => Err(refused(&error)),
-    }
-}
-
-/// Whether trying again may help.
-fn refused(error: &kube::Error) -> Refused {
-    match error {
-        kube::Error::Api(status) => {
-            let quota = status.code == 403 && status.message.contains("exceeded quota");
-            let is_transient = status.code >= 500 || status.code == 429 || status.code == 409 || quota;
-            Refused { message: status.message.clone(), is_transient }
-        }
-        other => Refused { message: other.to_string(), is_transient: true },
-    }
-}
-
-/// A pod that keeps artifacts in the claim for them needs it in its namespace.
-async fn claim_artifacts(shared: &Shared, namespace: &str, pod: &Pod) -> Result<(), kube::Error> {
-    let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let uses = volumes
-        .into_iter()
-        .any(|volume| volume.persistent_volume_claim.as_ref().is_some_and(|source| source.claim_name == *claim));
-    if uses { claim_directory(shared, namespace).await } else { Ok(()) }
-}
-
-/// Makes the claim for artifacts of a namespace, unless it has it.
-pub(super) async fn claim_directory(shared: &Shared, namespace: &str) -> Result<(), kube::Error> {
-    let Some(claim) = &shared.options.settings.artifacts else { return Ok(()) };
-    if shared.claimed.lock().contains(namespace) {
-        return Ok(());
-    }
-    let object = json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": {"name": claim, "namespace": namespace},
-        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
-    });
-    make_claim(shared, &(namespace.to_owned(), String::new()), &object).await?;
-    shared.claimed.lock().insert(namespace.to_owned());
-    Ok(())
-}
-
-async fn make_claim(shared: &Shared, key: &Key, claim: &Value) -> Result<(), kube::Error> {
-    let claim: PersistentVolumeClaim = serde_json::from_value(claim.clone()).map_err(kube::Error::SerdeError)?;
-    let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);
-    match api.create(&PostParams::default(), &claim).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        made => made.map(drop),
-    }
-}
-
 /// Ends pods and gives claims back.
-async fn finish(shared: &Shared, key: &Key, effects: impl Iterator<Item = &Effect>) {
+async fn finish(shared: &Shared, key: &Key, effects: &[Effect]) {
+    let (mut claims, mut kept) = (0, 0);
     for effect in effects {
         let ended = match effect {
             Effect::End { pod } if shared.lodging.end(key, pod) => Ok(()),
             Effect::End { pod } => end_pod(shared, key, pod).await,
             Effect::Unclaim { claim } => {
+                claims += 1;
                 let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);
                 api.delete(claim, &DeleteParams::default()).await.map(drop)
             }
@@ -333,10 +313,14 @@ async fn finish(shared: &Shared, key: &Key, effects: impl Iterator<Item = &Effec
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => {
                 tracing::warn!(namespace = key.0, workflow = key.1, %error, "something could not be ended, trying again");
-                // Pods that are left over are found by the next look.
+                kept += usize::from(matches!(effect, Effect::Unclaim { .. }));
+                // Pods and claims that are left over are found by the next look.
                 shared.queue.push_after(key.clone(), AGAIN);
             }
         }
+    }
+    if claims > 0 && kept == 0 {
+        shared.store.unclaimed(key);
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn due(
 }
 
 /// Whether something is refused since it is larger than the API or what is behind it takes.
-pub(super) fn is_too_large(error: &kube::Error) -> bool {
+pub(crate) fn is_too_large(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let of_etcd = ["request is too large", "trying to send message larger than max"];
     status.code == 413 || status.code >= 500 && of_etcd.iter().any(|words| status.message.contains(words))

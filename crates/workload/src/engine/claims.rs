@@ -5,8 +5,31 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Effect, Operation};
-use crate::status::Phase;
+use crate::spec::{Workflow, WorkflowSpec};
+use crate::status::{Phase, WorkflowStatus};
 use crate::steps::names::WORKFLOW;
+
+/// Whether a Workflow that has ended has no use for its claims any more.
+fn gives_back(spec: &WorkflowSpec, status: &WorkflowStatus) -> bool {
+    let strategy = spec.volume_claim_gc.as_ref().map_or("", |gc| gc.strategy.as_str());
+    status.phase.is_completed() && (strategy == "OnWorkflowCompletion" || status.phase == Phase::Succeeded)
+}
+
+/// What the claim of a template is called.
+fn claim_name(workflow: &str, template: &Value) -> Option<String> {
+    let name = template.pointer("/metadata/name").and_then(Value::as_str).filter(|name| !name.is_empty())?;
+    Some(format!("{workflow}-{name}"))
+}
+
+/// The claims that a Workflow gave back when it ended; whoever decided that may not have come to removing them.
+pub(crate) fn unclaimed(workflow: &Workflow, status: &WorkflowStatus) -> Vec<String> {
+    let spec = status.stored_spec.as_deref().unwrap_or(&workflow.spec);
+    if !gives_back(spec, status) || !status.persistent_volume_claims.is_empty() {
+        return Vec::new();
+    }
+    let name = workflow.metadata.name.as_deref().unwrap_or_default();
+    spec.volume_claim_templates.iter().filter_map(|template| claim_name(name, template)).collect()
+}
 
 impl Operation<'_> {
     /// Asks for the claims of the spec.
@@ -17,11 +40,10 @@ impl Operation<'_> {
         }
         let mut volumes = Vec::new();
         for (index, template) in spec.volume_claim_templates.iter().enumerate() {
-            let name = template.pointer("/metadata/name").and_then(Value::as_str).filter(|name| !name.is_empty());
-            let Some(name) = name else {
+            let Some(claim) = claim_name(&self.identity.name, template) else {
                 return Err(format!("volumeClaimTemplates[{index}].metadata.name is required"));
             };
-            let claim = format!("{}-{name}", self.identity.name);
+            let name = &template["metadata"]["name"];
             let mut object = template.clone();
             object["apiVersion"] = json!("v1");
             object["kind"] = json!("PersistentVolumeClaim");
@@ -41,8 +63,7 @@ impl Operation<'_> {
 
     /// Gives claims back at the end, unless they are kept for a retry.
     pub(super) fn unclaim(&mut self) {
-        let strategy = self.spec.volume_claim_gc.as_ref().map_or("", |gc| gc.strategy.as_str());
-        if strategy != "OnWorkflowCompletion" && self.status.phase != Phase::Succeeded {
+        if !gives_back(&self.spec, &self.status) {
             return;
         }
         for volume in std::mem::take(&mut self.status.persistent_volume_claims) {

@@ -34,7 +34,8 @@ impl Operation<'_> {
             return;
         }
         if let Some(refused) = self.seen.refused.get(&id) {
-            let phase = if refused.is_transient { NodePhase::Pending } else { NodePhase::Error };
+            // What runs may not become what has not begun: that would be begun again.
+            let phase = if refused.is_transient { node.phase } else { NodePhase::Error };
             self.mark(name, phase, Some(&refused.message));
             if !refused.is_transient {
                 return;
@@ -70,6 +71,7 @@ impl Operation<'_> {
         let mut deadline = call.deadline;
         let timeout = super::duration::parsed(&template.timeout).ok();
         let begun = self.node(name).and_then(|node| node.started_at.time()).unwrap_or(self.now);
+        let was_running = self.node(name).is_some_and(|node| node.phase == NodePhase::Running);
         let until = timeout.and_then(|timeout| begun.checked_add(timeout).ok());
         let workflow = self.deadline.filter(|_| !call.on_exit);
         for other in [until, workflow].into_iter().flatten() {
@@ -95,6 +97,7 @@ impl Operation<'_> {
             deadline,
             wants_result,
             on_exit: call.on_exit,
+            was_running,
         })));
     }
 

@@ -8,7 +8,10 @@ pub(super) fn http_call(source: &str) -> Option<usize> {
         let starts = !before.is_some_and(|it| it.is_alphanumeric() || it == '_' || it == '.');
         let rest = code[at + "http".len()..].trim_start();
         let after = rest.strip_prefix('.').map(str::trim_start).and_then(|rest| rest.strip_prefix("send"));
-        starts && after.is_some_and(|after| !after.starts_with(|it: char| it.is_alphanumeric() || it == '_'))
+        let is_named = after.is_some_and(|after| !after.starts_with(|it: char| it.is_alphanumeric() || it == '_'));
+        // A name in quotes may be written in many ways, and nothing else of that package exists.
+        let is_quoted = rest.strip_prefix('[').is_some_and(|rest| rest.trim_start().starts_with('"'));
+        starts && (is_named || is_quoted)
     });
     at.map(|(at, _)| code[..at].matches('\n').count() + 1)
 }
@@ -60,6 +63,10 @@ mod tests {
             ("package p\nx := `http.send`\ny := data.http.send\n", None),
             ("package p\nx := \"a\\\"\"; y := http.send({})", Some(2)),
             ("package p\nmy_http.sender := 1", None),
+            ("package p\nx := http[\"send\"]({})", Some(2)),
+            ("package p\nx := http [\n`send`]({})", Some(2)),
+            ("package p\nx := http[\"s\\u0065nd\"]({})", Some(2)),
+            ("package p\nx := data.http[\"send\"]; y := https[\"send\"]; z := http[i]", None),
             ("http.sending", None),
             ("\"never closed http.send", None),
         ];

@@ -37,12 +37,12 @@ pub trait Room: Send + Sync {
 pub trait StepRunner: Send + Sync {
     /// The image that a pool's sandboxes have.
     fn image<'a>(&'a self, namespace: &'a str, pool: &'a str) -> BoxFuture<'a, Result<String, String>>;
-    /// One of a pool, for this step alone: the same one if it has one.
-    fn claim<'a>(&'a self, wanted: &'a Wanted) -> BoxFuture<'a, Result<Box<dyn Room>, String>>;
+    /// One of a pool, for this step alone: the same one if it has one. None if it had one that is gone.
+    fn claim<'a>(&'a self, wanted: &'a Wanted) -> BoxFuture<'a, Result<Option<Box<dyn Room>>, String>>;
     /// The directory of artifacts of a namespace, if it is on this machine; the claim for it has been made.
     fn artifacts<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Option<PathBuf>, String>>;
     /// Gives back whatever steps of a Workflow that has ended still have.
-    fn sweep<'a>(&'a self, namespace: &'a str, workflow: &'a str) -> BoxFuture<'a, ()>;
+    fn sweep<'a>(&'a self, namespace: &'a str, workflow: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// For which step a sandbox is wanted.
@@ -54,6 +54,8 @@ pub struct Wanted {
     pub node_id: String,
     /// The pool.
     pub pool: String,
+    /// Whether it has run in one before: then only that one is its sandbox, and no other is made.
+    pub was_running: bool,
 }
 
 /// A file that a step finds.

@@ -185,11 +185,12 @@ impl Retry {
 impl Resubmit {
     pub(super) async fn run(self) -> Result<(), Failure> {
         let session = self.which.connection.open().await?;
+        let clock = SystemClock::new();
         for name in &self.which.names {
             let old = fetch(&session, name).await?;
             let object = if self.memoized {
                 let suffix: String = uuid::Uuid::new_v4().simple().to_string().chars().take(SUFFIX).collect();
-                memoized(&old, &suffix).map_err(|why| Failure::new(code::REFUSED, why))?
+                memoized(&old, &suffix, clock.now()).map_err(|why| Failure::new(code::REFUSED, why))?
             } else {
                 resubmitted(&old)
             };

@@ -18,7 +18,7 @@ const WAIT: i64 = 1800;
 pub(super) fn decide(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned) {
     for gate in view.gates() {
         let of_gate = |it: &&Recorded| it.stage == Stage::Gate && it.gate.as_deref() == Some(gate.id.as_str());
-        let recorded: Vec<&Recorded> = planned.status.decisions.iter().filter(of_gate).collect();
+        let recorded: Vec<&Recorded> = planned.status.current().filter(of_gate).collect();
         let Some(policy) = recorded.iter().find(|it| is_policys(it)).copied().cloned() else {
             let input = input(seen, Stage::Gate, Some(&gate.display_name), Some(view));
             planned.asks.push(Ask { stage: Stage::Gate, gate: Some(gate.id.clone()), input });
@@ -71,6 +71,7 @@ fn ruling(policy: &Recorded, answer: Option<&GateAnswer>, until: Timestamp, now:
         by: by.to_owned(),
         rule: None,
         input: None,
+        workflow: policy.workflow.clone(),
         at: Time(now),
     };
     if let Some(answer) = answer {
@@ -89,7 +90,7 @@ pub(super) fn expired(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planne
         view.nodes.values().filter(|node| node.kind == "Suspend" && node.phase != "Skipped" && node.phase != "Omitted")
     {
         let of_gate = |it: &&Recorded| closing(it).is_some_and(|(ruled, _)| ruled == gate.id);
-        let rulings: Vec<&Recorded> = planned.status.decisions.iter().filter(of_gate).collect();
+        let rulings: Vec<&Recorded> = planned.status.current().filter(of_gate).collect();
         let denied = rulings.iter().any(|it| !it.allow);
         let Some(decision) = gate.parameter("decision").filter(|_| !denied) else { continue };
         let allow = decision == "approve";
@@ -107,13 +108,14 @@ pub(super) fn expired(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planne
             by: by.to_owned(),
             rule: None,
             input: None,
+            workflow: Some(view.uid.clone()),
             at: Time(gate.finished_at.unwrap_or(seen.now)),
         });
     }
 }
 
 /// A record that opened or closed a gate, and when.
-pub(super) fn closing(recorded: &Recorded) -> Option<(String, Timestamp)> {
+pub(in crate::agent) fn closing(recorded: &Recorded) -> Option<(String, Timestamp)> {
     let closes = !is_policys(recorded) || !recorded.allow || sure(recorded);
     (recorded.stage == Stage::Gate && closes).then(|| (recorded.gate.clone().unwrap_or_default(), recorded.at.0))
 }

@@ -94,6 +94,7 @@ fn a_workload_that_no_policy_judged_is_judged_once_one_can() {
         by: "policy".to_owned(),
         rule: rule.map(str::to_owned),
         input: None,
+        workflow: None,
         at: Time(at(0)),
     };
     let mut world = World::new();

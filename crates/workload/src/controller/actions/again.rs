@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::store::text;
@@ -14,7 +15,11 @@ use crate::steps::names::node_id;
 const OWN: &str = "workflows.argoproj.io/";
 
 /// Takes back what failed; which nodes have to run again: id, name and template.
-pub(super) fn retried(name: &str, status: &mut WorkflowStatus) -> Result<Vec<(String, String, String)>, String> {
+pub(super) fn retried(
+    name: &str,
+    status: &mut WorkflowStatus,
+    now: Timestamp,
+) -> Result<Vec<(String, String, String)>, String> {
     if !matches!(status.phase, Phase::Failed | Phase::Error) {
         return Err(format!("workflow must be Failed/Error to retry, and {name} is {}", status.phase.word()));
     }
@@ -42,10 +47,12 @@ pub(super) fn retried(name: &str, status: &mut WorkflowStatus) -> Result<Vec<(St
         node.outbound_nodes.retain(|child| !gone.contains(child));
         if is_group(node) && node.phase.is_failure() {
             (node.phase, node.finished_at) = (NodePhase::Running, Moment::default());
+            node.started_at = Moment::of(now);
             node.message.clear();
         }
     }
-    (status.phase, status.finished_at) = (Phase::Running, Moment::default());
+    // Deadlines count from now, as Argo's do: those that were missed are over.
+    (status.phase, status.started_at, status.finished_at) = (Phase::Running, Moment::of(now), Moment::default());
     status.message.clear();
     status.conditions.retain(|one| one.kind != "Completed");
     Ok(removed)
@@ -108,14 +115,14 @@ pub fn resubmitted(object: &Value) -> Value {
 }
 
 /// A new Workflow in which what succeeded in one that failed is not run again; its name ends with the suffix.
-pub fn memoized(object: &Value, suffix: &str) -> Result<Value, String> {
+pub fn memoized(object: &Value, suffix: &str, now: Timestamp) -> Result<Value, String> {
     let stored = super::super::store::Stored::read(object.clone());
     let mut status = stored.status?;
     if !matches!(status.phase, Phase::Failed | Phase::Error) {
         return Err("workflow must be Failed/Error to resubmit in memoized mode".to_owned());
     }
     let old = text(object, "/metadata/name");
-    retried(old, &mut status)?;
+    retried(old, &mut status, now)?;
     let mut new = resubmitted(object);
     let name = format!("{}{suffix}", text(&new, "/metadata/generateName"));
     let nodes = renamed(&status.nodes, old, &name);

@@ -115,7 +115,7 @@ fn what_succeeded_is_not_run_again_in_a_new_workflow() {
     .into_iter()
     .collect();
     let old = workflow(Value::Object(nodes.clone()), "Failed");
-    let new = memoized(&old, "x1y2z").expect("a workflow");
+    let new = memoized(&old, "x1y2z", now()).expect("a workflow");
     assert_eq!(new["metadata"]["name"], "wf-x1y2z");
     assert_eq!(new["metadata"].get("generateName"), None);
     let id = |name: &str| crate::steps::names::node_id("wf-x1y2z", name);
@@ -129,6 +129,6 @@ fn what_succeeded_is_not_run_again_in_a_new_workflow() {
     assert_eq!((&first["type"], &first["phase"]), (&json!("Skipped"), &json!("Skipped")));
     assert_eq!(first["message"], format!("original pod: {original}"));
     assert!(at("wf-x1y2z[0].b").is_null());
-    let why = memoized(&workflow(Value::Object(nodes), "Succeeded"), "x").unwrap_err();
+    let why = memoized(&workflow(Value::Object(nodes), "Succeeded"), "x", now()).unwrap_err();
     assert_eq!(why, "workflow must be Failed/Error to resubmit in memoized mode");
 }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::engine::Sources;
 
 fn key() -> Key {
     ("ns".to_owned(), "wf".to_owned())
@@ -70,21 +71,21 @@ fn what_no_list_names_is_forgotten_but_what_came_while_it_was_made() {
     assert!(store.has_result(&key(), "wf-1"));
 
     let (own, clusters) = (("ns".to_owned(), "t".to_owned()), (String::new(), "t".to_owned()));
-    store.put_template(own.clone(), Some(WorkflowSpec::default()));
-    store.put_template(clusters, Some(WorkflowSpec::default()));
+    store.put_template(own.clone(), "1", Some(WorkflowSpec::default()));
+    store.put_template(clusters, "1", Some(WorkflowSpec::default()));
     store.retain_templates(true, &BTreeSet::new());
-    assert!(store.within("ns").cluster_template("t").is_none());
-    assert!(store.within("ns").workflow_template("t").is_some());
+    assert!(Within::new(&store, "ns").cluster_template("t").is_none());
+    assert!(Within::new(&store, "ns").workflow_template("t").is_some());
     store.retain_templates(false, &BTreeSet::from([own]));
-    assert!(store.within("ns").workflow_template("t").is_some());
+    assert!(Within::new(&store, "ns").workflow_template("t").is_some());
     store.retain_templates(false, &BTreeSet::new());
-    assert!(store.within("ns").workflow_template("t").is_none());
+    assert!(Within::new(&store, "ns").workflow_template("t").is_none());
 
     let map = json!({"metadata": {"name": "settings", "namespace": "ns"}, "data": {"colour": "blue"}});
     store.put_settings(&serde_json::from_value(map).unwrap(), true);
-    assert!(store.within("ns").config_value("settings", "colour").is_some());
+    assert!(Within::new(&store, "ns").config_value("settings", "colour").is_some());
     store.retain_settings(&BTreeSet::new());
-    assert!(store.within("ns").config_value("settings", "colour").is_none());
+    assert!(Within::new(&store, "ns").config_value("settings", "colour").is_none());
 }
 
 #[test]
@@ -96,4 +97,18 @@ fn the_last_workflow_of_a_namespace_is_known() {
     let other = store.put(Stored::read(other));
     assert!(!store.remove(&key()));
     assert!(store.remove(&other));
+}
+
+#[test]
+fn what_the_api_told_is_not_undone_by_a_watch_that_is_behind() {
+    let store = Store::default();
+    let key = ("ns".to_owned(), "t".to_owned());
+    let named = |name: &str| Some(WorkflowSpec { entrypoint: name.to_owned(), ..WorkflowSpec::default() });
+    let known = || Within::new(&store, "ns").workflow_template("t").map(|spec| spec.entrypoint.clone());
+    store.put_template(key.clone(), "9", named("new"));
+    store.put_template(key.clone(), "7", named("old"));
+    store.put_template(key.clone(), "8", None);
+    assert_eq!(known().as_deref(), Some("new"));
+    store.put_template(key, "10", None);
+    assert_eq!(known(), None);
 }

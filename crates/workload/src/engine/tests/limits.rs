@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::world::{World, gives, stays};
-use crate::engine::{Effect, Start, abandoned};
+use super::world::{World, exits, gives, stays};
+use crate::controller::actions::{Action, edited};
+use crate::engine::{Effect, Refused, Start, abandoned};
 use crate::status::{NodePhase, Phase, WorkflowStatus};
 
 fn wide(tasks: usize, more: &Value) -> Value {
@@ -71,6 +73,50 @@ fn a_controller_that_has_just_started_takes_its_guests_back_before_others() {
     let mut again: Vec<String> = starts(&operated.effects).into_iter().map(|start| start.node_id.clone()).collect();
     again.sort_unstable();
     assert_eq!(again, running);
+}
+
+#[test]
+fn what_runs_in_a_sandbox_is_never_begun_again() {
+    let mut world = World::new(wide(1, &json!({})), vec![]);
+    let operated = world.look(world.status.clone());
+    assert_eq!(starts(&operated.effects).iter().map(|start| start.was_running).collect::<Vec<_>>(), [false]);
+    let id = starts(&operated.effects)[0].node_id.clone();
+    world.lodged.insert(id.clone(), true);
+    world.status = world.look(operated.status).status;
+    assert_eq!(world.node("wf.t0").phase, NodePhase::Running);
+    // A controller that has just started, and whose API stutters when the sandbox is asked for.
+    world.lodged.clear();
+    for _ in 0..3 {
+        let operated = world.look(world.status.clone());
+        assert_eq!(starts(&operated.effects).iter().map(|start| start.was_running).collect::<Vec<_>>(), [true]);
+        world.status = operated.status;
+        assert_eq!(world.node("wf.t0").phase, NodePhase::Running);
+        let refused = Refused { message: "the API is away".to_owned(), is_transient: true };
+        world.refused.insert(id.clone(), refused);
+    }
+}
+
+#[test]
+fn a_retry_has_all_its_time_again() {
+    let spec = json!({"activeDeadlineSeconds": 60, "entrypoint": "main", "templates": [
+        {"name": "main", "steps": [[{"name": "a", "template": "echo"}], [{"name": "b", "template": "echo"}]]},
+        {"name": "echo", "timeout": "50s", "container": {"image": "i"}}]});
+    let mut world = World::new(spec, vec![("wf[1].b", exits(1))]).run();
+    assert_eq!(world.status.phase, Phase::Failed);
+    world.now += SignedDuration::from_hours(1);
+    let mut object = serde_json::to_value(&world.workflow).unwrap();
+    object["status"] = serde_json::to_value(&world.status).unwrap();
+    let again = edited(object, &Action::Retry, world.now).unwrap();
+    world.status = serde_json::from_value(again.object["status"].clone()).unwrap();
+    for (id, _) in &again.removed {
+        world.pods.remove(id);
+        world.results.remove(id);
+    }
+    world.script.clear();
+    let world = world.run();
+    world.is(Phase::Succeeded, "");
+    let names: Vec<&str> = world.started.iter().map(|start| start.node_name.as_str()).collect();
+    assert_eq!(names, ["wf[0].a", "wf[1].b", "wf[1].b"]);
 }
 
 #[test]

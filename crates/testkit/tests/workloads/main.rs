@@ -1,6 +1,9 @@
 //! Workflows and workloads on `thane up`, by its own commands: steps in pods, gates, and a hub that is killed in between.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
+mod gates;
+mod often;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -108,11 +111,12 @@ async fn workflows_run_and_go_on_after_a_kill() {
     assert!(bed.says("workflow get diamond", "").contains("Succeeded"));
 
     let step = |name: &str, template: &str| json!([{"name": name, "template": template}]);
+    often::prepare(&bed);
     let slow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "slow"}, "spec": {
-        "entrypoint": "main", "templates": [
+        "entrypoint": "main", "volumes": often::volumes(), "templates": [
             {"name": "main", "steps": [step("first", "wait"), step("second", "wait"), step("last", "fail")]},
-            {"name": "wait", "container": {"image": "host", "command": ["sh", "-c", "sleep 2; echo done"]}},
-            {"name": "fail", "container": {"image": "host", "command": ["sh", "-c", "exit 3"]}}]}});
+            {"name": "wait", "container": often::counted("sleep 2; echo done")},
+            {"name": "fail", "container": often::counted("exit 3")}]}});
     bed.says("workflow submit -", &slow.to_string());
     bed.until("workflow slow", |it| it["status"]["phase"] == "Running").await;
     bed.thane.kill_and_start().await.unwrap();
@@ -120,8 +124,8 @@ async fn workflows_run_and_go_on_after_a_kill() {
     assert_eq!(slow["status"]["phase"], "Failed", "{:#}", slow["status"]);
     let phases = ["first", "second", "last"].map(|step| node(&slow, step)["phase"].clone());
     assert_eq!(phases, ["Succeeded", "Succeeded", "Failed"]);
-    let pods = bed.object("pods -l workflows.argoproj.io/workflow=slow");
-    assert_eq!(pods["items"].as_array().unwrap().len(), 3, "no step has run twice");
+    let ran: Vec<String> = often::ran(&bed).into_iter().filter(|line| line.starts_with("slow")).collect();
+    assert_eq!(ran.len(), 3, "each step has run once: {ran:?}");
 
     let cyclic = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "cyclic"}, "spec": {
         "entrypoint": "main", "templates": [{"name": "main", "dag": {"tasks": [
