@@ -95,8 +95,8 @@ pub(super) async fn create(
 impl Shared {
     /// Makes a pool unless sessions of it are known, which is the rule.
     async fn ensure(&self, namespace: &str, pool: &WarmPool, caller: &Caller) -> Result<()> {
-        let called = pool.name_any();
-        if self.sessions.count(|session| session.pool == called && session.namespace == namespace) > 0 {
+        let wanted = pool.name_any();
+        if self.sessions.count(|session| session.pool == wanted && session.namespace == namespace) > 0 {
             return Ok(());
         }
         self.make_pool(namespace, pool, caller).await
