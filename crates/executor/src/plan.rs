@@ -30,7 +30,13 @@ pub struct PodPlan {
     pub ids: IdRange,
     /// Whether it uses the machine's own network.
     pub host_network: bool,
+    /// Volumes in memory, each of at most so many bytes.
+    #[serde(default)]
+    pub memory: Vec<Option<u64>>,
 }
+
+/// The first descriptor of a pod's holder that is a volume in memory; the others follow.
+pub const MEMORY: usize = 100;
 
 /// The number of a process's root mount, from the kernel's table of its mounts.
 pub fn root_mount(mounts: &str) -> Option<u64> {
@@ -170,10 +176,12 @@ pub enum Source {
         /// The path in it; links in it lead nowhere else.
         path: String,
     },
-    /// Memory of at most so many bytes.
+    /// One of the pod's volumes in memory, or something in it, made if it is missing.
     Memory {
-        /// The bound.
-        bytes: Option<u64>,
+        /// Which.
+        number: usize,
+        /// The path in it; links in it lead nowhere else.
+        path: String,
     },
 }
 

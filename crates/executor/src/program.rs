@@ -116,6 +116,15 @@ fn started(pid: i32) -> Result<Started> {
     Ok(Started { pid, ticks })
 }
 
+/// Bytes that a letter takes in JSON.
+fn written(letter: char) -> usize {
+    match letter {
+        '"' | '\\' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => letter.len_utf8(),
+    }
+}
+
 /// Nanoseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "the executor is a program of its own and cannot be simulated")]
 fn now_ns() -> u64 {

@@ -54,7 +54,8 @@ impl Container {
             return None;
         }
         let folder = tempfile::Builder::new().prefix("thane-executor-").tempdir().unwrap();
-        let holder = run("hold", &PodPlan { hostname: "pod".to_owned(), ids: IDS, host_network: false });
+        let holder =
+            run("hold", &PodPlan { hostname: "pod".to_owned(), ids: IDS, host_network: false, memory: Vec::new() });
         let make = |name: &str| -> PathBuf {
             let path = folder.path().join(name);
             std::fs::create_dir_all(&path).unwrap();

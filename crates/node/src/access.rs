@@ -13,6 +13,7 @@ use thane_runtime::pods::{AccessError, ContainerAt, ExecOptions, ExecSession, Lo
 
 use crate::netns::PodNetwork;
 use crate::node::Node;
+use crate::program::Living;
 use crate::record::Attempt;
 
 impl Node {
@@ -50,6 +51,10 @@ impl PodAccess for Node {
         Box::pin(async move {
             let record = self.shared.pod(uid).read();
             let record = record.ok_or_else(|| AccessError::NotFound("the pod does not run here".to_owned()))?;
+            // Its record outlives it, with its logs; of a pod that has the machine's network, too.
+            if Living::find(&record.holder).is_none() {
+                return Err(AccessError::NotFound("the pod has ended".to_owned()));
+            }
             let network = if record.host_network { PodNetwork::host() } else { PodNetwork::of(record.holder) };
             let to = |ip: IpAddr| network.connect(SocketAddr::new(ip, port));
             let refused = match to(Ipv4Addr::LOCALHOST.into()).await {

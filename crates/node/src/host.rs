@@ -45,7 +45,8 @@ pub(crate) async fn probe(program: &Program, directory: &Path) -> Result<(), Str
     let lower = |name: &str, mapped| Lower { path: place.join(name), mapped };
     let lowers = vec![lower("plain", false), lower("mapped", true)];
     let root = Root { lowers, upper: place.join("upper"), work: place.join("work"), read_only: false };
-    let tried = match program.hold(&PodPlan { hostname: "probe".to_owned(), ids: RANGE, host_network: true }).await {
+    let plan = PodPlan { hostname: "probe".to_owned(), ids: RANGE, host_network: true, memory: Vec::new() };
+    let tried = match program.hold(&plan).await {
         Ok(holder) => {
             let tried = program.probe(&ProbePlan { holder: holder.clone(), root }).await;
             if let Some(living) = Living::find(&holder) {

@@ -7,6 +7,7 @@ mod fresh;
 mod host;
 mod own;
 mod unpack;
+mod uses;
 mod zstd;
 
 use std::fs::{self, File};
@@ -39,6 +40,14 @@ pub enum Error {
     /// No image of that name is here.
     #[error("no image {0:?} is on this machine; bring it with `thane image import`")]
     Absent(String),
+    /// Pods stand on it, or snapshots of theirs.
+    #[error("image {name:?} is used by {}: delete them first", .pods.join(", "))]
+    Used {
+        /// What was to be removed.
+        name: String,
+        /// Some of those who use it.
+        pods: Vec<String>,
+    },
     /// A name that is none.
     #[error("{0:?} is no name for an image")]
     Name(String),
@@ -178,10 +187,11 @@ impl Images {
         Ok(file)
     }
 
-    /// Removes a name; with its last name the image goes, and layers nobody else has.
+    /// Removes a name; with its last name the image goes, and layers nobody else has, unless somebody uses it.
     pub fn remove(&self, name: &str) -> Result<()> {
         let _lock = self.lock()?;
-        let mut image = self.find(name)?;
+        let whole = self.find(name)?;
+        let mut image = whole.clone();
         let wanted = canonical(name)?;
         image.names.retain(|known| *known != wanted && *known != name);
         let by_id = !self.find(name)?.names.contains(&wanted);
@@ -190,6 +200,12 @@ impl Images {
             at(&path, fs::remove_file(&path))?;
         } else {
             return self.write(&image);
+        }
+        // Who begins to use it says so first and then looks whether it is there.
+        let pods = self.users(&image.id);
+        if !pods.is_empty() {
+            self.write(&whole)?;
+            return Err(Error::Used { name: name.to_owned(), pods });
         }
         let used: Vec<String> = self.list()?.into_iter().flat_map(|image| image.layers).collect();
         for layer in image.layers.iter().filter(|layer| !used.contains(layer)) {

@@ -51,6 +51,18 @@ pub(crate) fn command(
 /// The container of a pod that others run steps in.
 const SANDBOX: &str = "thane.dev/sandbox-container";
 
+/// Whether a container has no process of its own, but others run steps in it.
+fn waits(pod: &Pod, container: &Container) -> bool {
+    let marked = pod.metadata.annotations.as_ref().and_then(|all| all.get(SANDBOX));
+    marked == Some(&container.name) && container.command.as_ref().is_none_or(Vec::is_empty)
+}
+
+/// Whether what is written in a container can be kept: where nothing runs between steps.
+pub(crate) fn keeps(pod: &Pod, container: &Container) -> bool {
+    let context = container.security_context.as_ref();
+    waits(pod, container) && context.and_then(|context| context.read_only_root_filesystem) != Some(true)
+}
+
 /// What runs in a container by itself. One that others run steps in has nothing unless the pod names a command.
 pub(crate) fn main(
     pod: &Pod,
@@ -58,9 +70,7 @@ pub(crate) fn main(
     image: &ImageConfig,
     env: &BTreeMap<String, String>,
 ) -> Result<Option<Main>, String> {
-    let marked = pod.metadata.annotations.as_ref().and_then(|all| all.get(SANDBOX));
-    let named = container.command.as_ref().is_some_and(|command| !command.is_empty());
-    if marked == Some(&container.name) && !named {
+    if waits(pod, container) {
         return Ok(None);
     }
     let command = command(container, image, env)?;

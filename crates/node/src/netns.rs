@@ -9,6 +9,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use thane_executor::plan::Started;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use crate::program::Living;
+
 /// The network of a pod; without a holder it is the machine's own.
 #[derive(Debug, Clone)]
 pub(crate) struct PodNetwork {
@@ -46,6 +48,10 @@ impl PodNetwork {
     async fn inside<T: Send + 'static>(&self, make: fn() -> io::Result<T>) -> io::Result<T> {
         let Some(holder) = &self.holder else { return make() };
         let namespace = File::open(format!("/proc/{}/ns/net", holder.pid))?;
+        // Its number may be another's by now, and that one's network the machine's own.
+        if Living::find(holder).is_none() {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "the pod has ended"));
+        }
         let (tell, hear) = tokio::sync::oneshot::channel();
         std::thread::Builder::new().name("pod-network".to_owned()).spawn(move || {
             let entered = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
@@ -58,4 +64,19 @@ impl PodNetwork {
 
 fn socket_for(address: SocketAddr) -> fn() -> io::Result<TcpSocket> {
     if address.is_ipv4() { TcpSocket::new_v4 } else { TcpSocket::new_v6 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_has_a_holders_number_after_it_is_not_taken_for_it() {
+        let machine = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = machine.local_addr().unwrap();
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let network = PodNetwork::of(Started { pid, ticks: 1 });
+        assert_eq!(network.connect(address).await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+        assert_eq!(network.listen(address).await.unwrap_err().kind(), io::ErrorKind::NotConnected);
+    }
 }

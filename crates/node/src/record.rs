@@ -74,6 +74,11 @@ impl PodDirectory {
         self.path.join("etc").join(name)
     }
 
+    /// A layer with these files, below what containers whose files are kept write.
+    pub(crate) fn base(&self) -> PathBuf {
+        self.path.join("base")
+    }
+
     /// Where others record what they did in a container.
     pub(crate) fn records(&self, container: &str) -> PathBuf {
         self.path.join("records").join(container)

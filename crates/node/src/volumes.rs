@@ -25,22 +25,42 @@ pub(crate) enum Place {
         /// Nobody may write to it.
         read_only: bool,
     },
-    /// Memory of at most so many bytes.
-    Memory(Option<u64>),
+    /// One of the pod's volumes in memory, which its holder has: containers share it, and it outlives them.
+    Memory(usize),
+}
+
+/// The bounds of a pod's volumes in memory, in their order.
+pub(crate) fn memory(pod: &Pod) -> Vec<Option<u64>> {
+    let limit = |volume: &Volume| {
+        let empty = volume.empty_dir.as_ref()?;
+        Some(empty.size_limit.as_ref().and_then(|limit| quantity::units(&limit.0)))
+    };
+    all(pod).iter().filter(|volume| is_memory(volume)).filter_map(limit).collect()
+}
+
+fn is_memory(volume: &Volume) -> bool {
+    volume.empty_dir.as_ref().is_some_and(|empty| empty.medium.as_deref() == Some("Memory"))
+}
+
+fn all(pod: &Pod) -> &[Volume] {
+    pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default()
 }
 
 /// Where a pod's volumes are, by name. Claims are directories that outlive the pod.
 pub(crate) fn places(pod: &Pod, directory: &Path, claims: &Path) -> Result<BTreeMap<String, Place>, String> {
-    let volumes = pod.spec().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-    volumes.iter().map(|volume| Ok((volume.name.clone(), place(pod, volume, directory, claims)?))).collect()
+    let place = |(at, volume): (usize, &Volume)| -> Result<(String, Place), String> {
+        if is_memory(volume) {
+            let before = all(pod)[..at].iter().filter(|volume| is_memory(volume)).count();
+            return Ok((volume.name.clone(), Place::Memory(before)));
+        }
+        Ok((volume.name.clone(), place(pod, volume, directory, claims)?))
+    };
+    all(pod).iter().enumerate().map(place).collect()
 }
 
 fn place(pod: &Pod, volume: &Volume, directory: &Path, claims: &Path) -> Result<Place, String> {
     let own = directory.join(&volume.name);
-    if let Some(empty) = &volume.empty_dir {
-        if empty.medium.as_deref() == Some("Memory") {
-            return Ok(Place::Memory(empty.size_limit.as_ref().and_then(|limit| quantity::units(&limit.0))));
-        }
+    if volume.empty_dir.is_some() {
         return Ok(Place::Directory { path: own, read_only: false });
     }
     if let Some(claim) = &volume.persistent_volume_claim {
@@ -83,10 +103,10 @@ fn one(mount: &VolumeMount, place: &Place, env: &BTreeMap<String, String>) -> Re
     }
     let asked = mount.read_only == Some(true);
     Ok(match place {
-        Place::Memory(bytes) if below.is_empty() => {
-            Mount { target: mount.mount_path.clone(), source: Source::Memory { bytes: *bytes }, read_only: asked }
+        Place::Memory(number) => {
+            let source = Source::Memory { number: *number, path: below };
+            Mount { target: mount.mount_path.clone(), source, read_only: asked }
         }
-        Place::Memory(_) => return Err("a volume in memory has no subPath".to_owned()),
         Place::Directory { path, read_only } => {
             let source = if below.is_empty() {
                 Source::Bind(path.clone())
@@ -124,6 +144,7 @@ mod tests {
             },
         }))
         .unwrap();
+        assert_eq!(memory(&pod), [Some(1 << 20)]);
         let places = places(&pod, Path::new("/v"), Path::new("/claims")).unwrap();
         let env = BTreeMap::from([("X".to_owned(), "sub".to_owned())]);
         let mounts = mounts(&pod.containers()[0], &places, &env).unwrap();
@@ -132,7 +153,7 @@ mod tests {
         assert_eq!(
             mounts,
             [
-                mount("/a", Source::Memory { bytes: Some(1 << 20) }, true),
+                mount("/a", Source::Memory { number: 0, path: String::new() }, true),
                 mount("/s", bind("/v/s"), true),
                 mount("/a/b", Source::Below { root: PathBuf::from("/claims/n/k"), path: "sub".to_owned() }, false),
                 mount("/a/b/c", bind("/v/e"), false),

@@ -2,6 +2,7 @@
 
 mod webhook;
 
+use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::Value;
 use thane_runtime::admission::Reviewer;
 
@@ -48,7 +49,27 @@ fn pool(object: &Value) -> Result<(), String> {
     if pod.containers[0].image.as_deref().unwrap_or_default().is_empty() {
         return Err("spec.template.spec.containers[0].image: it must have one".into());
     }
+    contained(pod)?;
     spec.tools.as_ref().map_or(Ok(()), tools)
+}
+
+/// Refuses what would let a sandbox out.
+fn contained(pod: &PodSpec) -> Result<(), String> {
+    let shared = [("hostNetwork", pod.host_network), ("hostPID", pod.host_pid), ("hostIPC", pod.host_ipc)];
+    if let Some((field, _)) = shared.into_iter().find(|(_, set)| *set == Some(true)) {
+        return Err(format!("spec.template.spec.{field}: a sandbox does not see the machine's own"));
+    }
+    for (at, volume) in pod.volumes.iter().flatten().enumerate() {
+        let field = format!("spec.template.spec.volumes[{at}]");
+        if volume.host_path.is_some() {
+            return Err(format!("{field}.hostPath: a sandbox gets no paths of the machine"));
+        }
+        let sources = volume.projected.as_ref().and_then(|projected| projected.sources.as_ref());
+        if sources.into_iter().flatten().any(|source| source.service_account_token.is_some()) {
+            return Err(format!("{field}.projected: a sandbox gets no service account token"));
+        }
+    }
+    Ok(())
 }
 
 fn tools(tools: &Tools) -> Result<(), String> {
@@ -172,6 +193,20 @@ mod tests {
             (|p| p["spec"]["template"] = json!("x"), "spec:"),
             (|p| p["spec"]["template"]["spec"]["containers"] = json!([]), "containers"),
             (|p| p["spec"]["template"]["spec"]["containers"][0]["image"] = json!(""), "image"),
+            (|p| p["spec"]["template"]["spec"]["hostNetwork"] = json!(true), "hostNetwork"),
+            (|p| p["spec"]["template"]["spec"]["hostPID"] = json!(true), "hostPID"),
+            (
+                |p| p["spec"]["template"]["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),
+                "volumes[0].hostPath",
+            ),
+            (
+                |p| {
+                    let token = json!({"serviceAccountToken": {"path": "token"}});
+                    p["spec"]["template"]["spec"]["volumes"] =
+                        json!([{"name": "v", "projected": {"sources": [token]}}]);
+                },
+                "volumes[0].projected",
+            ),
             (|p| p["spec"]["tools"]["inline"][0]["name"] = json!("../x"), "tools.inline[0].name"),
             (|p| p["spec"]["tools"]["inline"][0]["files"]["a/b"] = json!(""), "tools.inline[0].files"),
             (|p| p["spec"]["tools"]["inline"][0]["entrypoint"] = json!("other"), "entrypoint"),

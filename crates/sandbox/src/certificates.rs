@@ -67,6 +67,7 @@ pub struct Issued {
 /// The authority, and what it issues.
 pub struct Certificates {
     authority: Authority,
+    namespace: String,
 }
 
 impl Certificates {
@@ -74,21 +75,27 @@ impl Certificates {
     pub async fn open(client: &Client, namespace: &str, now: Timestamp) -> Result<Self, Error> {
         let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
         if let Some(found) = api.get_opt(AUTHORITY).await? {
-            return Self::read(&found);
+            return Self::read(&found, namespace);
         }
         let authority = Authority::create("thane-sandboxes", now, AUTHORITY_LIFETIME)?;
         let secret = secret(AUTHORITY, authority.identity(), None);
         match api.create(&PostParams::default(), &secret).await {
-            Ok(_) => Ok(Self { authority }),
+            Ok(_) => Ok(Self { authority, namespace: namespace.to_owned() }),
             // Another was quicker, and theirs is it.
-            Err(kube::Error::Api(status)) if status.code == 409 => Self::read(&api.get(AUTHORITY).await?),
+            Err(kube::Error::Api(status)) if status.code == 409 => Self::read(&api.get(AUTHORITY).await?, namespace),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn read(secret: &Secret) -> Result<Self, Error> {
+    /// The namespace they are kept in, with whoever may call sidecars.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn read(secret: &Secret, namespace: &str) -> Result<Self, Error> {
         let identity = identity(secret).ok_or_else(|| Error::Incomplete(AUTHORITY.to_owned()))?;
-        Ok(Self { authority: Authority::from_pem(&identity.cert_pem, &identity.key_pem)? })
+        let authority = Authority::from_pem(&identity.cert_pem, &identity.key_pem)?;
+        Ok(Self { authority, namespace: namespace.to_owned() })
     }
 
     /// What sidecars believe.

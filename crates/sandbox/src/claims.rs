@@ -173,6 +173,9 @@ impl Claims {
         let _ = tokio::time::timeout(SYNC_MAX, synced.wait_for(|synced| *synced)).await;
         let pool = self.pool(at).await?;
         let deadline = Instant::now() + on_empty.patience();
+        if pods::is_bound_otherwise(&pool, sandbox) {
+            return self.own(&pool, sandbox, on_empty, deadline, tell).await;
+        }
         if let OnEmpty::Wait(_) = on_empty {
             return self.wait(at, sandbox, deadline).await;
         }
@@ -189,6 +192,25 @@ impl Claims {
             Room::Yes(making) => self.cold(&pool, sandbox, making, deadline, tell).await,
             Room::Starting => self.wait(at, sandbox, deadline).await,
             Room::No => Err(ClaimError::Full(at.name.clone())),
+        }
+    }
+
+    /// A pod for a sandbox with bounds of its own, which those that wait do not have.
+    async fn own(
+        &self,
+        pool: &WarmPool,
+        sandbox: &Sandbox,
+        on_empty: OnEmpty,
+        deadline: Instant,
+        tell: bool,
+    ) -> Result<Pod, ClaimError> {
+        let at = PoolAt::of(pool);
+        if on_empty == OnEmpty::Fail {
+            return Err(self.empty(&at));
+        }
+        match hall::room(&self.hall, &at, pool.spec.max_replicas) {
+            Room::Yes(making) => self.cold(pool, sandbox, making, deadline, tell).await,
+            Room::Starting | Room::No => Err(ClaimError::Full(at.name)),
         }
     }
 
@@ -236,7 +258,11 @@ impl Claims {
                 self.hall.gave(&pod);
                 Ok(Some(pod))
             }
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
+                holding.lost();
+                Ok(None)
+            }
+            // That says nothing about the pod: it goes back to its line.
             Err(error) => Err(error.into()),
         }
     }

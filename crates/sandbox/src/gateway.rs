@@ -90,6 +90,8 @@ pub struct Limits {
     pub executions_max: usize,
     /// Sessions of one fork.
     pub forks_max: u32,
+    /// Pools of experiments that an owner has at once.
+    pub managed_pools_max: usize,
     /// The longest anybody waits for a sandbox.
     pub wait_max: Duration,
     /// Sidecars it is connected to at once; beyond that those least recently used are let go of.
@@ -111,6 +113,7 @@ impl Default for Limits {
             output_bytes_max: 16 << 20,
             executions_max: 32,
             forks_max: 64,
+            managed_pools_max: 20,
             wait_max: Duration::from_mins(5),
             sidecars_max: 4096,
             drain: Duration::from_secs(5),

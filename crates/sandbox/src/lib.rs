@@ -18,6 +18,7 @@ pub mod names;
 pub mod operator;
 pub mod pods;
 mod pools;
+mod reconciled;
 mod sandboxes;
 pub mod sidecar;
 mod watched;

@@ -1,5 +1,7 @@
 //! Labels, annotations and other words that objects of sandboxes carry.
 
+use kube::ResourceExt;
+
 /// The pool a pod belongs to.
 pub const POOL: &str = "arl.infra.io/pool";
 /// The sandbox a pod was given to.
@@ -18,6 +20,8 @@ pub const SESSION: &str = "arl.infra.io/session";
 pub const FINALIZER: &str = "arl.infra.io/sandbox-finalizer";
 /// The experiment a session belongs to.
 pub const EXPERIMENT: &str = "arl.infra.io/experiment";
+/// How the names of pools begin that gateways make for experiments.
+pub const MANAGED: &str = "managed-";
 /// The container of a pod that steps run in. On a node of ours it has no process of its own unless the pod names a command.
 pub const CONTAINER: &str = "thane.dev/sandbox-container";
 /// Which template a pod was made from.
@@ -35,3 +39,8 @@ pub const SIDECAR_PORT: u16 = 50051;
 pub const SIDECAR_NAME: &str = "sidecar.thane.dev";
 /// Where steps start, unless a pool says otherwise.
 pub const WORKSPACE: &str = "/workspace";
+
+/// Whether a pool was made by a gateway for an experiment.
+pub(crate) fn is_managed(pool: &crate::kinds::WarmPool) -> bool {
+    pool.name_any().starts_with(MANAGED) && pool.labels().contains_key(EXPERIMENT)
+}

@@ -13,7 +13,7 @@ use crate::claims::PoolAt;
 use crate::names;
 
 pub use make::{Kubernetes, Shape};
-pub(crate) use make::{digest, labels_of, make, owned_by_sandbox};
+pub(crate) use make::{digest, is_bound_otherwise, labels_of, make, owned_by_sandbox};
 pub(crate) use trouble::{last_progress, pull_error, stuck, trouble};
 
 /// A label of an object.

@@ -5,5 +5,5 @@ mod equipment;
 mod keeper;
 mod metrics;
 
-pub(crate) use keeper::start;
+pub(crate) use keeper::{Site, start};
 pub(crate) use metrics::Metrics;

@@ -17,11 +17,11 @@ use rustix::io::Errno;
 use thane_executor::message::{Failure as Sort, FileInfo, Reply};
 use thane_executor::plan::User;
 
-use super::inside;
+use super::{inside, written};
 
 /// Content of one answer.
 const READ_MAX: u64 = 4 * 1024 * 1024;
-/// Names of one answer, and their bytes: it has to fit into a frame.
+/// Names of one answer, and their bytes as they are written in JSON: it has to fit into a frame.
 const ENTRIES_MAX: usize = 2000;
 const NAMES_BYTES_MAX: usize = 256 * 1024;
 /// Names of one directory that are looked at.
@@ -179,7 +179,7 @@ impl Places<'_> {
         let (all, mut bytes) = (entries.len(), 0);
         let mut listed = Vec::new();
         for (shown, name) in entries.into_iter().take(ENTRIES_MAX) {
-            bytes += shown.len();
+            bytes += shown.chars().map(written).sum::<usize>();
             if bytes > NAMES_BYTES_MAX {
                 break;
             }

@@ -1,15 +1,16 @@
 //! A pod's namespaces, and the small process that keeps them while its containers come and go.
 
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{UnshareFlags, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use thane_executor::plan::{PodPlan, Started};
+use thane_executor::plan::{MEMORY, PodPlan, Started};
 
-use super::{Doing, Failure, Result, plan, started, sys};
+use super::{Doing, Failure, Result, plan, root, started, sys};
 
 const UNSHARED: &[u8] = b"u";
 const MAPPED: &[u8] = b"m";
@@ -99,6 +100,9 @@ fn enter() -> Result<()> {
     let words = std::env::var("PLAN").doing(|| "the plan".to_owned())?;
     let plan: PodPlan = serde_json::from_str(&words).doing(|| "understand the plan".to_owned())?;
     rustix::process::setsid().doing(|| "start a session".to_owned())?;
+    for (number, bytes) in plan.memory.iter().enumerate() {
+        memory(number, *bytes, plan.ids.base)?;
+    }
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     if !plan.host_network {
         flags |= UnshareFlags::NEWNET;
@@ -115,6 +119,22 @@ fn enter() -> Result<()> {
         // Nobody in a pod has privileges, and all of its ports are its own.
         let _ = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     }
+    Ok(())
+}
+
+/// A volume in memory that no place has, as long as this process has it open: its containers find it by the number.
+fn memory(number: usize, bytes: Option<u64>, owner: u32) -> Result<()> {
+    let (owner, size) = (owner.to_string(), bytes.map(|bytes| bytes.to_string()));
+    let mut options = vec![("mode", "1777"), ("uid", owner.as_str()), ("gid", owner.as_str())];
+    options.extend(size.as_deref().map(|size| ("size", size)));
+    let made = root::new_mount("tmpfs", &options, sys::NO_SUID | sys::NO_DEVICES)?;
+    let wanted = i32::try_from(MEMORY + number).doing(|| "number a volume".to_owned())?;
+    let kept = rustix::io::fcntl_dupfd_cloexec(&made, wanted).doing(|| "keep a volume".to_owned())?;
+    if kept.as_raw_fd() != wanted {
+        return Err(Failure("a volume's number is taken".to_owned()));
+    }
+    // As long as the process.
+    std::mem::forget(kept);
     Ok(())
 }
 

@@ -10,10 +10,10 @@ use thane_executor::exit::{Exit, TIMED_OUT};
 use thane_executor::message::{ProcessInfo, Spawn};
 
 use super::logfile::LogFile;
-use super::now_ns;
 use super::reap::Reaped;
 use super::ring::Ring;
 use super::spawn::Launched;
+use super::{now_ns, written};
 
 /// Input that waits for a process to read it.
 pub(super) const INPUT_MAX: usize = 4 * 1024 * 1024;
@@ -22,7 +22,7 @@ const LAST_OUTPUT: Duration = Duration::from_secs(1);
 const PIECE: usize = 64 * 1024;
 /// What is read of a stream at the very end.
 const DRAINED: usize = 512 * 1024;
-/// Bytes of a command that are told.
+/// Bytes of a command that are told, as they are written in JSON.
 const COMMAND_MAX: usize = 2048;
 
 /// A process and what is known of it.
@@ -226,17 +226,43 @@ impl Process {
     }
 }
 
-/// As much of a command as can be told.
+/// As much of a command as can be told: all processes together have to fit into a frame.
 fn shown(command: &[String]) -> Vec<String> {
     let mut left = COMMAND_MAX;
     let mut words = Vec::new();
     for word in command {
-        let end = (0..=left.min(word.len())).rev().find(|at| word.is_char_boundary(*at)).unwrap_or_default();
-        words.push(word[..end].to_owned());
-        left -= end;
+        let mut kept = String::new();
+        for letter in word.chars() {
+            let length = written(letter);
+            if length > left {
+                left = 0;
+                break;
+            }
+            left -= length;
+            kept.push(letter);
+        }
+        words.push(kept);
+        // Quotes and a comma: an empty word has a length, too.
+        left = left.saturating_sub(3);
         if left == 0 {
             break;
         }
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_of_a_command_is_told_as_has_room() {
+        let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(shown(&command(&["a", "", "b"])), ["a", "", "b"]);
+        assert_eq!(shown(&command(&[&"x".repeat(5000), "y"])), ["x".repeat(COMMAND_MAX)]);
+        for word in ["", "\u{1}", "\"", "\u{e4}\n"] {
+            let told = shown(&vec![word.repeat(3); 500_000]);
+            assert!(serde_json::to_vec(&told).unwrap().len() <= COMMAND_MAX + 10, "{word:?}");
+        }
+    }
 }

@@ -8,6 +8,9 @@ use rustix::process::{WaitId, WaitIdOptions, WaitOptions, waitid};
 
 use super::{Doing, Result};
 
+/// Ends that are gathered before they are told.
+const AT_ONCE: usize = 1024;
+
 /// How a process ended, as the kernel says it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reaped {
@@ -83,15 +86,27 @@ fn run(tell: &OwnedFd, starting: &Mutex<()>) {
             }
             Err(_) => continue,
         }
-        let _held = starting.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            let signal = status.terminating_signal();
-            let code = status.exit_status().or(signal.map(|signal| 128 + signal)).unwrap_or_default();
-            let mut record = Vec::with_capacity(12);
-            for number in [pid.as_raw_nonzero().get(), code, signal.unwrap_or_default()] {
-                record.extend(number.to_ne_bytes());
-            }
+        // Who reads the pipe starts processes, too: it is not written to while that has to wait.
+        for record in ended(starting) {
             let _ = rustix::io::write(tell, &record);
         }
     }
+}
+
+/// The ends that are there to be had, so many that the rest can wait.
+fn ended(starting: &Mutex<()>) -> Vec<[u8; 12]> {
+    let _held = starting.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut records = Vec::new();
+    while records.len() < AT_ONCE
+        && let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG)
+    {
+        let signal = status.terminating_signal();
+        let code = status.exit_status().or(signal.map(|signal| 128 + signal)).unwrap_or_default();
+        let mut record = [0; 12];
+        for (at, number) in [pid.as_raw_nonzero().get(), code, signal.unwrap_or_default()].into_iter().enumerate() {
+            record[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
+        }
+        records.push(record);
+    }
+    records
 }

@@ -15,11 +15,11 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_fd, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change,
     move_mount, open_tree, unmount,
 };
-use thane_executor::plan::{ContainerPlan, Mount, ROOT, Root, Source};
+use thane_executor::plan::{ContainerPlan, MEMORY, Mount, ROOT, Root, Source, Started};
 
 use self::needs::{DETACHED_LAYERS, SINGLE_LAYERS, needing};
 use super::sys::{self, NO_DEVICES, NO_EXEC, NO_SUID, READ_ONLY};
-use super::{Doing, Result};
+use super::{Doing, Failure, Result};
 pub(super) use place::Place;
 
 /// Builds everything and makes it the root of this process.
@@ -36,7 +36,7 @@ pub(super) fn enter(plan: &ContainerPlan, users: BorrowedFd<'_>) -> Result<()> {
     kernel(&place)?;
     devices::mount(&place)?;
     for mount in &plan.mounts {
-        attach(&place, mount)?;
+        attach(&place, mount, &plan.holder)?;
     }
     if !plan.working_directory.is_empty() {
         // Where it cannot be made, starting the command says so.
@@ -106,7 +106,7 @@ fn by_number(fd: &OwnedFd) -> String {
 }
 
 /// A mount of a file system with options; a flag has no value.
-fn new_mount(kind: &str, options: &[(&str, &str)], attributes: u64) -> Result<OwnedFd> {
+pub(super) fn new_mount(kind: &str, options: &[(&str, &str)], attributes: u64) -> Result<OwnedFd> {
     let made = || -> rustix::io::Result<OwnedFd> {
         let fs = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
         for (key, value) in options {
@@ -175,7 +175,7 @@ fn kernel(place: &Place<'_>) -> Result<()> {
 }
 
 /// One of the mounts that were asked for.
-fn attach(place: &Place<'_>, mount: &Mount) -> Result<()> {
+fn attach(place: &Place<'_>, mount: &Mount, holder: &Started) -> Result<()> {
     let read_only = if mount.read_only { READ_ONLY } else { 0 };
     match &mount.source {
         Source::Bind(path) => {
@@ -185,26 +185,32 @@ fn attach(place: &Place<'_>, mount: &Mount) -> Result<()> {
         }
         Source::Below { root, path } => {
             let root = open_directory(root).doing(|| root.display().to_string())?;
-            let within = Place { root: root.as_fd(), owner: place.owner };
-            let found = match within.existing(path) {
-                Some(found) => found,
-                None => within.directory(path)?,
-            };
-            let kind = rustix::fs::fstat(&found).doing(|| path.clone())?.st_mode;
-            let is_directory = rustix::fs::FileType::from_raw_mode(kind).is_dir();
-            let target = if is_directory { place.directory(&mount.target)? } else { place.file(&mount.target)? };
-            let flags =
-                OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-            let tree = open_tree(&found, "", flags).doing(|| path.clone())?;
-            sys::set_attributes(tree.as_fd(), NO_SUID | NO_DEVICES | read_only, None).doing(|| path.clone())?;
-            put(&tree, &target, &mount.target)
+            within(place, &root, path, mount)
         }
-        Source::Memory { bytes } => {
-            let (owner, size) = (place.owner.to_string(), bytes.map(|bytes| bytes.to_string()));
-            let mut options = vec![("mode", "1777"), ("uid", owner.as_str()), ("gid", owner.as_str())];
-            options.extend(size.as_deref().map(|size| ("size", size)));
-            let tmpfs = new_mount("tmpfs", &options, NO_SUID | NO_DEVICES | read_only)?;
-            put(&tmpfs, &place.directory(&mount.target)?, &mount.target)
+        Source::Memory { number, path } => {
+            let at = format!("/proc/{}/fd/{}", holder.pid, MEMORY + number);
+            let root = open_directory(Path::new(&at)).doing(|| format!("the pod's volume {number} in memory"))?;
+            if super::started(holder.pid)?.ticks != holder.ticks {
+                return Err(Failure("the process that held the pod's volumes is gone".to_owned()));
+            }
+            within(place, &root, path, mount)
         }
     }
+}
+
+/// Something below a directory whose content is anybody's work.
+fn within(place: &Place<'_>, root: &OwnedFd, path: &str, mount: &Mount) -> Result<()> {
+    let read_only = if mount.read_only { READ_ONLY } else { 0 };
+    let within = Place { root: root.as_fd(), owner: place.owner };
+    let found = match within.existing(path) {
+        Some(found) => found,
+        None => within.directory(path)?,
+    };
+    let kind = rustix::fs::fstat(&found).doing(|| path.to_owned())?.st_mode;
+    let is_directory = rustix::fs::FileType::from_raw_mode(kind).is_dir();
+    let target = if is_directory { place.directory(&mount.target)? } else { place.file(&mount.target)? };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&found, "", flags).doing(|| path.to_owned())?;
+    sys::set_attributes(tree.as_fd(), NO_SUID | NO_DEVICES | read_only, None).doing(|| path.to_owned())?;
+    put(&tree, &target, &mount.target)
 }

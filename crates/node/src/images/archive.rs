@@ -13,6 +13,8 @@ use super::{Error, Image, ImageConfig, Images, at, canonical, digest, open, unpa
 
 /// Files in the archive itself.
 const MEMBERS_MAX: usize = 10_000;
+/// What one that is packed as a whole may hold.
+const ARCHIVE_MAX: u64 = 256 << 30;
 /// The largest document in it.
 const DOCUMENT_MAX: u64 = 8 << 20;
 /// Images in one archive.
@@ -31,7 +33,7 @@ pub(super) fn import(images: &Images, source: &Path, name: Option<&str>) -> Resu
         let scratch = images.new_layer()?;
         let path = scratch.path().join("archive.tar");
         let mut plain = at(&path, File::create(&path))?;
-        at(source, io::copy(&mut unpacking(&start, BufReader::new(file)), &mut plain))?;
+        unpack(&start, file, &mut plain, ARCHIVE_MAX).map_err(|error| broken(&error))?;
         file = open(&path)?;
         // It goes when this ends, however it ends.
         unpacked = Some(scratch);
@@ -44,6 +46,16 @@ pub(super) fn import(images: &Images, source: &Path, name: Option<&str>) -> Resu
     }
     drop(unpacked);
     imported
+}
+
+/// Writes out what an archive that is packed as a whole holds; a small one can hold very much.
+fn unpack(start: &[u8], packed: File, plain: &mut File, bytes_max: u64) -> io::Result<()> {
+    let mut packed = unpacking(start, BufReader::new(packed));
+    io::copy(&mut packed.by_ref().take(bytes_max), plain)?;
+    if packed.read(&mut [0])? > 0 {
+        return Err(io::Error::other(format!("it holds more than {bytes_max} bytes")));
+    }
+    Ok(())
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {
@@ -243,4 +255,30 @@ fn name_of(annotations: &Value) -> Option<String> {
     // A tag alone is no name.
     let names = keys.iter().filter_map(|key| annotations[*key].as_str());
     names.filter(|name| name.contains(['/', ':'])).map(str::to_owned).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn a_small_archive_that_holds_very_much_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("packed");
+        let mut packed = GzEncoder::new(File::create(&path).unwrap(), Compression::best());
+        packed.write_all(&vec![0; 1 << 20]).unwrap();
+        packed.finish().unwrap();
+        let unpacked = |bytes_max| {
+            let mut plain = tempfile::tempfile_in(folder.path()).unwrap();
+            let unpacked = unpack(&GZIP, File::open(&path).unwrap(), &mut plain, bytes_max);
+            (unpacked.is_ok(), plain.metadata().unwrap().len())
+        };
+        assert_eq!(unpacked(1 << 20), (true, 1 << 20));
+        assert_eq!(unpacked((1 << 20) - 1), (false, (1 << 20) - 1));
+    }
 }

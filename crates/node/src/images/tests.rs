@@ -217,3 +217,26 @@ fn what_is_no_archive_is_an_error() {
     assert!(images.import(&folder.path().join("absent"), None).is_err());
     assert!(images.import(folder.path(), None).is_err(), "a directory needs a name");
 }
+
+#[test]
+fn an_image_that_is_used_stays() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, pod) = (folder.path().join("source.tar"), folder.path().join("pod"));
+    fs::write(&source, docker(&[archive(&[("file", EntryType::Regular, "content")])])).unwrap();
+    let images = Images::open(folder.path().join("images")).unwrap();
+    let image = images.import(&source, None).unwrap().remove(0);
+    fs::create_dir(&pod).unwrap();
+    images.begin_use(&image.id, "u", "default/p", &pod).unwrap();
+    let refused = images.remove("app:1").unwrap_err().to_string();
+    assert!(refused.contains("default/p"), "{refused}");
+    assert_eq!(images.find("app:1").unwrap(), image);
+    assert!(images.layers(&image).iter().all(|layer| layer.exists()));
+    fs::remove_dir(&pod).unwrap();
+    images.remove("app:1").unwrap();
+    assert!(images.layers(&image).iter().all(|layer| !layer.exists()));
+    images.end_uses("u");
+    assert_eq!(fs::read_dir(folder.path().join("images/uses")).unwrap().count(), 0);
+}

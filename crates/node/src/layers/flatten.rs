@@ -24,15 +24,14 @@ impl Layers {
         let Some(before) = self.states.lock().known.get(state).cloned() else { return Ok(false) };
         let name = Uuid::new_v4().to_string();
         let layer = self.layer(&name);
-        let made = self.gather(&before, image, &layer);
-        let kept = made.and_then(|made| if made { self.put(state, &before, &name) } else { Ok(false) });
+        let kept = self.gather(&before, image, &layer).and_then(|()| self.put(state, &before, &name));
         if !matches!(kept, Ok(true)) {
             crate::files::remove_tree(&layer)?;
         }
         kept
     }
 
-    fn gather(&self, state: &State, image: &[Lower], layer: &Path) -> io::Result<bool> {
+    fn gather(&self, state: &State, image: &[Lower], layer: &Path) -> io::Result<()> {
         crate::files::private_directory(layer)?;
         let chain: Vec<_> = state.chain.iter().map(|name| self.data(name)).collect();
         let image: Vec<_> = image.iter().map(|lower| lower.path.clone()).collect();

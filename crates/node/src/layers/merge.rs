@@ -1,5 +1,7 @@
 //! Many layers as one: what is above hides what is below, and what they hide together stays hidden.
 
+mod redirect;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -12,76 +14,79 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, SeekFrom, Timespec, Timestamps, X
 /// The kernel's own notes about a layer.
 const OVERLAY: &str = "trusted.overlay.";
 const OPAQUE: &str = "trusted.overlay.opaque";
+/// Where a directory that was renamed is in the layers below.
 const REDIRECT: &str = "trusted.overlay.redirect";
 const NOTES_MAX: usize = 64 * 1024;
 
 /// Files with more than one name, by their number and device below.
 type Links = BTreeMap<(u64, u64), PathBuf>;
 
-/// Merges layers, topmost first, into a new directory that is to lie on those of an image. Whether it could be done: where a
-/// directory was renamed, it cannot.
-pub(super) fn merge(layers: &[PathBuf], image: &[PathBuf], into: &Path) -> io::Result<bool> {
-    directory(layers, image, into, false, &mut Links::new())
+/// What a directory is made of.
+struct Shown {
+    /// Where it is in layers, topmost first, by their numbers.
+    parts: Vec<(usize, PathBuf)>,
+    /// Where it is in the image, if nothing hides that.
+    image: Option<PathBuf>,
 }
 
-fn directory(sources: &[PathBuf], image: &[PathBuf], into: &Path, hidden: bool, links: &mut Links) -> io::Result<bool> {
-    let Some(top) = sources.first() else { return Ok(true) };
-    fs::create_dir(into)?;
-    let last = sources.iter().position(|source| note(source, OPAQUE).as_deref() == Some(b"y"));
-    let (sources, opaque) = last.map_or((sources, hidden), |last| (&sources[..=last], true));
-    let image = if opaque { &[] } else { image };
-    let mut decided = BTreeSet::new();
-    for (at, source) in sources.iter().enumerate() {
-        if note(source, REDIRECT).is_some() {
-            return Ok(false);
-        }
-        for entry in fs::read_dir(source)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if !decided.insert(name.clone()) {
-                continue;
-            }
-            let (found, target) = (fs::symlink_metadata(entry.path())?, into.join(&name));
-            let beneath: Vec<PathBuf> = image.iter().map(|layer| layer.join(&name)).collect();
-            if found.is_dir() {
-                let (below, hidden) = below(&sources[at..], &name)?;
-                if !directory(&below, &beneath, &target, hidden, links)? {
-                    return Ok(false);
+/// Merges layers, topmost first, into a new directory that is to lie on those of an image.
+pub(super) fn merge(layers: &[PathBuf], image: &[PathBuf], into: &Path) -> io::Result<()> {
+    let roots = (0..layers.len()).map(|layer| (layer, PathBuf::new())).collect();
+    let mut merging = Merging { layers, image, links: Links::new() };
+    merging.directory(&Shown { parts: roots, image: Some(PathBuf::new()) }, Some(Path::new("")), into)
+}
+
+struct Merging<'a> {
+    layers: &'a [PathBuf],
+    image: &'a [PathBuf],
+    links: Links,
+}
+
+impl Merging<'_> {
+    /// Writes what shows of a directory; where the image would show by itself is what needs no note.
+    fn directory(&mut self, shown: &Shown, itself: Option<&Path>, into: &Path) -> io::Result<()> {
+        let Some((layer, top)) = shown.parts.first() else { return Ok(()) };
+        let top = self.layers[*layer].join(top);
+        fs::create_dir(into)?;
+        let mut decided = BTreeSet::new();
+        for (at, (layer, path)) in shown.parts.iter().enumerate() {
+            for entry in fs::read_dir(self.layers[*layer].join(path))? {
+                let entry = entry?;
+                let name = entry.file_name();
+                if !decided.insert(name.clone()) {
+                    continue;
                 }
-            // Where nothing is hidden, the kernel would show what hides it.
-            } else if !is_whiteout(&found) || beneath.iter().any(|path| fs::symlink_metadata(path).is_ok()) {
-                leaf(&entry.path(), &found, &target, links)?;
+                let (found, target) = (fs::symlink_metadata(entry.path())?, into.join(&name));
+                let beneath = shown.image.as_ref().map(|image| image.join(&name));
+                if found.is_dir() {
+                    let below = redirect::look(self.layers, &shown.parts[at..], shown.image.as_deref(), &name)?;
+                    self.directory(&below, beneath.as_deref(), &target)?;
+                // Where nothing is hidden, the kernel would show what hides it.
+                } else if !is_whiteout(&found) || beneath.is_some_and(|path| self.is_in_image(&path)) {
+                    leaf(&entry.path(), &found, &target, &mut self.links)?;
+                }
             }
         }
+        like(&top, &fs::symlink_metadata(&top)?, into)?;
+        match &shown.image {
+            None => rustix::fs::lsetxattr(into, OPAQUE, b"y", XattrFlags::empty())?,
+            Some(image) if Some(image.as_path()) != itself => {
+                let from = Path::new("/").join(image);
+                rustix::fs::lsetxattr(into, REDIRECT, from.as_os_str().as_bytes(), XattrFlags::empty())?;
+            }
+            Some(_) => {}
+        }
+        Ok(())
     }
-    like(top, &fs::symlink_metadata(top)?, into)?;
-    if opaque {
-        rustix::fs::lsetxattr(into, OPAQUE, b"y", XattrFlags::empty())?;
+
+    fn is_in_image(&self, path: &Path) -> bool {
+        self.image.iter().any(|layer| fs::symlink_metadata(layer.join(path)).is_ok())
     }
-    Ok(true)
 }
 
 /// A device without a number says that a name is gone.
 fn is_whiteout(found: &Metadata) -> bool {
     found.file_type().is_char_device() && found.rdev() == 0
-}
-
-/// The directories of a name that show, topmost first, and whether something in between hides what is further below.
-fn below(sources: &[PathBuf], name: &std::ffi::OsStr) -> io::Result<(Vec<PathBuf>, bool)> {
-    let mut all = Vec::new();
-    for source in sources {
-        let path = source.join(name);
-        match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_dir() => all.push(path),
-            Ok(_) => return Ok((all, true)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        if note(source, OPAQUE).as_deref() == Some(b"y") {
-            return Ok((all, true));
-        }
-    }
-    Ok((all, false))
 }
 
 /// Anything but a directory.
@@ -200,7 +205,7 @@ mod tests {
         });
         let image = layer(folder.path(), "image", |at| fs::write(at.join("gone"), "gone").unwrap());
         let into = folder.path().join("into");
-        assert!(merge(&[top, middle, bottom], &[image], &into).unwrap());
+        merge(&[top, middle, bottom], &[image], &into).unwrap();
         assert_eq!(fs::read_to_string(into.join("kept/deep/one")).unwrap(), "one");
         let [one, two] = ["kept/deep/one", "kept/two"].map(|name| fs::metadata(into.join(name)).unwrap().ino());
         assert_eq!(one, two, "two names of one file are two names of one file");
@@ -213,15 +218,49 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_directory_is_left_to_the_kernel() {
+    fn renamed_directories_are_found_where_they_were() {
         if !rustix::process::geteuid().is_root() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let renamed = layer(folder.path(), "renamed", |at| {
-            fs::create_dir(at.join("new")).unwrap();
-            rustix::fs::lsetxattr(at.join("new"), REDIRECT, b"/old", XattrFlags::empty()).unwrap();
+        let leads = |path: PathBuf, to: &str| {
+            fs::create_dir_all(&path).unwrap();
+            rustix::fs::lsetxattr(path, REDIRECT, to.as_bytes(), XattrFlags::empty()).unwrap();
+        };
+        let bottom = layer(folder.path(), "bottom", |at| {
+            fs::create_dir_all(at.join("first/deep")).unwrap();
+            fs::write(at.join("first/one"), "one").unwrap();
+            fs::write(at.join("first/deep/two"), "two").unwrap();
+            fs::write(at.join("first/gone"), "gone").unwrap();
         });
-        assert!(!merge(&[renamed], &[], &folder.path().join("into")).unwrap());
+        let middle = layer(folder.path(), "middle", |at| {
+            leads(at.join("second"), "first");
+            whiteout(&at.join("first"));
+            whiteout(&at.join("second/gone"));
+            // A directory of the image, below one that is new.
+            leads(at.join("new/moved"), "/etc/old");
+            rustix::fs::lsetxattr(at.join("new"), OPAQUE, b"y", XattrFlags::empty()).unwrap();
+            fs::create_dir(at.join("etc")).unwrap();
+            whiteout(&at.join("etc/old"));
+        });
+        let top = layer(folder.path(), "top", |at| {
+            leads(at.join("third"), "second");
+            whiteout(&at.join("second"));
+            // Its way leads through one that was renamed itself.
+            leads(at.join("fourth"), "/second/deep");
+            whiteout(&at.join("third/deep"));
+        });
+        let image = layer(folder.path(), "image", |at| fs::create_dir_all(at.join("etc/old")).unwrap());
+        let into = folder.path().join("into");
+        merge(&[top, middle, bottom], &[image], &into).unwrap();
+        assert_eq!(fs::read_to_string(into.join("third/one")).unwrap(), "one");
+        assert_eq!(fs::read_to_string(into.join("fourth/two")).unwrap(), "two");
+        for gone in ["third/gone", "third/deep", "first", "second"] {
+            assert!(fs::symlink_metadata(into.join(gone)).is_err(), "{gone}: the image has none of it either");
+        }
+        assert_eq!(note(&into.join("new/moved"), REDIRECT).as_deref(), Some(&b"/etc/old"[..]));
+        assert_eq!(note(&into.join("new"), OPAQUE).as_deref(), Some(&b"y"[..]));
+        assert!(fs::symlink_metadata(into.join("etc/old")).unwrap().file_type().is_char_device());
+        assert_eq!(note(&into.join("etc"), REDIRECT), None);
     }
 }

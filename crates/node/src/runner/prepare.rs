@@ -151,7 +151,12 @@ impl Runner {
             return if self.ways_open { Ok(()) } else { self.complete(&targets, false).await };
         }
         files::private_directory(&self.directory.path).map_err(|error| failed(&error))?;
-        let plan = PodPlan { hostname: hostname(&self.pod), ids: ids::RANGE, host_network: self.pod.host_network() };
+        let plan = PodPlan {
+            hostname: hostname(&self.pod),
+            ids: ids::RANGE,
+            host_network: self.pod.host_network(),
+            memory: volumes::memory(&self.pod),
+        };
         let holder = self.shared.program.hold(&plan).await?;
         let address = match self.record.as_ref().map(|record| record.address) {
             Some(address) => address,

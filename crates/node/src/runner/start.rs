@@ -1,5 +1,6 @@
 //! Starting a container.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,12 @@ struct Base {
     lowers: Vec<Lower>,
     mounts: Vec<Mount>,
     image: Option<crate::images::Image>,
+    /// The pod's own files of `/etc` are among the layers, instead of being mounted.
+    has_etc: bool,
 }
+
+/// The pod's own files of `/etc`.
+const ETC: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
 
 impl Runner {
     /// Starts a container, for the first time or again; says why if it cannot be.
@@ -81,8 +87,12 @@ impl Runner {
     }
 
     async fn try_start(&mut self, container: &Container, attempt: u32) -> Result<ContainerRecord, Refused> {
-        let base = self.base(container)?;
+        let mut base = self.base(container)?;
         self.prepare().await.map_err(|why| ("CreateContainerConfigError", why))?;
+        let keeps = launch::keeps(&self.pod, container);
+        // What is written in them belongs to the files that are kept.
+        base.has_etc =
+            keeps && self.lay_etc(&mut base.lowers).map_err(|error| ("CreateContainerError", failed(&error)))?;
         let directory = self.directory.attempt(&container.name, attempt);
         let group = super::group(&container.name, attempt);
         let plan =
@@ -99,7 +109,6 @@ impl Runner {
             }
         };
         // Where nothing runs between steps, what they wrote can be kept.
-        let keeps = plan.main.is_none() && !plan.root.read_only;
         let files = keeps.then(|| Files::new(base.lowers, base.id.clone(), &plan.root.upper));
         let written = files.map_or(Ok(()), |files| files.write(directory.path()));
         let record = ContainerRecord { started, since: self.shared.clock.now(), image_id: base.id, id };
@@ -129,9 +138,15 @@ impl Runner {
                 lowers: vec![Lower { path: host.skeleton.clone(), mapped: false }],
                 mounts: host.mounts.iter().chain(own.map(|own| &own.mount)).cloned().collect(),
                 image: None,
+                has_etc: false,
             });
         }
-        let image = self.shared.images.find(name).map_err(|error| ("ErrImagePull", error.to_string()))?;
+        let find = || self.shared.images.find(name).map_err(|error| ("ErrImagePull", error.to_string()));
+        let (uid, pod) = (PodExt::uid(&*self.pod), format!("{}/{}", PodExt::namespace(&*self.pod), self.pod.name()));
+        let used = self.shared.images.begin_use(&find()?.id, uid, &pod, &self.directory.path);
+        used.map_err(|error| ("CreateContainerError", failed(&error)))?;
+        // Who removes images may not have seen that; then it is gone by now.
+        let image = find()?;
         let lowers = self.shared.images.layers(&image).into_iter().map(|path| Lower { path, mapped: true }).collect();
         Ok(Base {
             id: format!("sha256:{}", image.id),
@@ -139,6 +154,7 @@ impl Runner {
             lowers,
             mounts: Vec::new(),
             image: Some(image),
+            has_etc: false,
         })
     }
 
@@ -156,7 +172,9 @@ impl Runner {
         let user = launch::user(&self.pod, container, &base.config, find)?;
         let context = container.security_context.clone().unwrap_or_default();
         let mut mounts = base.mounts.clone();
-        mounts.extend(self.etc_mounts());
+        if !base.has_etc {
+            mounts.extend(self.etc_mounts());
+        }
         mounts.extend(volumes::mounts(container, &self.places()?, &env)?);
         mounts.push(Mount {
             target: container.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".to_owned()),
@@ -191,13 +209,35 @@ impl Runner {
     }
 
     fn etc_mounts(&self) -> impl Iterator<Item = Mount> {
-        ["hosts", "hostname", "resolv.conf"]
-            .map(|name| Mount {
-                target: format!("/etc/{name}"),
-                source: Source::Bind(self.directory.etc(name)),
-                read_only: false,
-            })
-            .into_iter()
+        ETC.map(|name| Mount {
+            target: format!("/etc/{name}"),
+            source: Source::Bind(self.directory.etc(name)),
+            read_only: false,
+        })
+        .into_iter()
+    }
+
+    /// Puts the pod's files of `/etc` over an image's layers; whether that can be done.
+    fn lay_etc(&self, lowers: &mut Vec<Lower>) -> std::io::Result<bool> {
+        let found =
+            lowers.iter().find_map(|lower| Some((lower, std::fs::symlink_metadata(lower.path.join("etc")).ok()?)));
+        let base = self.directory.base();
+        let etc = base.join("etc");
+        files::mapped_directory(&base, 0o755)?;
+        files::mapped_directory(&etc, 0o755)?;
+        if let Some((lower, found)) = found {
+            if !found.is_dir() {
+                return Ok(false);
+            }
+            let outside = |id: u32| if lower.mapped { id.saturating_add(ids::BASE) } else { id };
+            chown(&etc, Some(outside(found.uid())), Some(outside(found.gid())))?;
+            std::fs::set_permissions(&etc, PermissionsExt::from_mode(found.mode() & 0o7777))?;
+        }
+        for name in ETC {
+            files::mapped_file(&etc.join(name), &std::fs::read(self.directory.etc(name))?, 0o644, None)?;
+        }
+        lowers.insert(0, Lower { path: base, mapped: false });
+        Ok(true)
     }
 
     /// Follows a running container: its probes while it lives, its end when that comes.

@@ -141,6 +141,7 @@ impl Runner {
             tracing::warn!(%error, pod = self.pod.name(), "a pod's files were not removed");
         }
         self.shared.layers.forget(PodExt::uid(&*self.pod)).await;
+        self.shared.images.end_uses(PodExt::uid(&*self.pod));
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::process::Stdio;
 
 use serde_json::json;
+use thane_runtime::pods::PodAccess;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
@@ -155,6 +156,25 @@ fn plain_spdy_is_refused_with_a_reason() {
         let output = command.env("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false").output().await.unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains("only WebSocket is spoken here"), "{text}");
+        bed
+    });
+}
+
+#[test]
+fn a_pod_that_has_ended_leads_nowhere() {
+    on_bed(|bed| async {
+        let machine = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = machine.local_addr().unwrap().port();
+        bed.script("p", "true", json!({})).await;
+        let pod = bed.phase("p", "Succeeded").await;
+        let uid = pod.metadata.uid.unwrap();
+        // Somebody else has the number of what held its network: here this process, whose network is the machine's.
+        let file = bed.folder.path().join("node/pods").join(&uid).join("pod.json");
+        let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        record["holder"]["pid"] = std::process::id().into();
+        std::fs::write(&file, record.to_string()).unwrap();
+        let dialled = bed.node.as_ref().unwrap().rooms.dial(&uid, port).await;
+        assert!(dialled.is_err(), "it leads to the machine");
         bed
     });
 }

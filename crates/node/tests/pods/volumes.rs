@@ -71,6 +71,31 @@ fn a_claim_is_bound_at_once_and_outlives_pods() {
 }
 
 #[test]
+fn memory_is_the_pods_and_outlives_its_containers() {
+    on_bed(|bed| async {
+        let mount = |path: &str, below: &str| json!({"name": "m", "mountPath": path, "subPath": below});
+        let container = |name: &str, script: &str, mounts: serde_json::Value| json!({"name": name, "image": "host", "command": ["sh", "-c", script], "volumeMounts": mounts});
+        // The first ends once, and finds what it had written; the second reads it meanwhile, and answers.
+        let writes = "if [ -e /m/once ]; then until [ -e /m/seen ]; do sleep 0.05; done; cat /m/seen; exit 0; fi; \
+                      echo kept > /m/once; mkdir /m/below; echo deep > /m/below/file; exit 1";
+        let reads = "until [ -e /n/below/file ]; do sleep 0.05; done; cat /n/once /n/below/file > /n/seen; \
+                     (head -c 4194304 /dev/zero > /n/big) 2>/dev/null || echo full";
+        let spec = json!({
+            "restartPolicy": "OnFailure",
+            "volumes": [{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
+            "containers": [
+                container("a", writes, json!([mount("/m", "")])),
+                container("b", reads, json!([mount("/n", ""), mount("/deep", "own/part")])),
+            ],
+        });
+        bed.create("p", spec, json!({})).await;
+        let pod = bed.phase("p", "Succeeded").await;
+        assert_eq!((bed.log(&pod, "a", 1).as_str(), bed.log(&pod, "b", 0).as_str()), ("kept\ndeep\n", "full\n"));
+        bed
+    });
+}
+
+#[test]
 fn a_missing_object_is_named() {
     on_bed(|bed| async {
         let more = json!({

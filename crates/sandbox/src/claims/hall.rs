@@ -149,7 +149,7 @@ impl Hall {
     }
 }
 
-/// A pod that somebody tries to claim. Unless it was, others may.
+/// A pod that somebody tries to claim. Unless it was, or turned out not to be as it had been seen, others may.
 pub(super) struct Holding {
     hall: Arc<Hall>,
     pub(super) idle: Idle,
@@ -166,14 +166,23 @@ impl Holding {
         self.hall.state.lock().lines.claimed(&self.idle.uid);
         self.hall.metrics.claimed.inc();
     }
+
+    /// It was not as it had been seen: nobody tries it again until it is seen anew.
+    pub(super) fn lost(mut self) {
+        self.settled = true;
+        self.hall.metrics.lost.inc();
+        let mut state = self.hall.state.lock();
+        let served = state.lines.lost(&self.idle.uid);
+        self.hall.hand(&mut state, served);
+    }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
         if !self.settled {
-            self.hall.metrics.lost.inc();
+            // Nobody knows what became of it; who tries it next finds out, since it must be as it was seen.
             let mut state = self.hall.state.lock();
-            let served = state.lines.lost(&self.idle.uid);
+            let served = state.lines.put_back(self.idle.clone());
             self.hall.hand(&mut state, served);
         }
     }

@@ -163,7 +163,7 @@ impl Lines {
         }
     }
 
-    /// A pod that was taken was not even tried.
+    /// A pod that was taken was not tried, or nobody knows how that went: it is tried again in the version it had.
     pub(crate) fn put_back(&mut self, idle: Idle) -> Served {
         let known = self.pods.remove(&idle.uid)?;
         let idle = match known.state {
@@ -284,6 +284,8 @@ mod tests {
         held: Vec<Idle>,
         claimed: BTreeSet<String>,
         waiting: Vec<(PoolAt, Ticket)>,
+        /// Seen, and neither claimed, lost nor gone since: somebody has it, or can have it.
+        there: BTreeSet<String>,
     }
 
     impl Model {
@@ -313,9 +315,14 @@ mod tests {
                     Op::Seen(pod, version) => {
                         let served = lines.seen(&pool(pod % 2), idle(pod, version));
                         model.served(served);
+                        let uid = idle(pod, version).uid;
+                        if !model.claimed.contains(&uid) { model.there.insert(uid); }
                     }
                     // A pod that is gone never comes back under the same id; claimed ones are told to be gone once.
-                    Op::Gone(pod) if !model.claimed.contains(&idle(pod, 0).uid) => lines.gone(&idle(pod, 0).uid),
+                    Op::Gone(pod) if !model.claimed.contains(&idle(pod, 0).uid) => {
+                        lines.gone(&idle(pod, 0).uid);
+                        model.there.remove(&idle(pod, 0).uid);
+                    }
                     Op::Gone(_) => {}
                     Op::Take(number) => if let Some(idle) = lines.take(&pool(number)) { model.given(idle) },
                     Op::Join(number) => if lines.idle(&pool(number)) == 0
@@ -323,11 +330,13 @@ mod tests {
                     Op::Leave => if let Some((here, ticket)) = model.waiting.pop() { lines.leave(&here, ticket) },
                     Op::Claim => if let Some(idle) = model.held.pop() {
                         lines.claimed(&idle.uid);
+                        model.there.remove(&idle.uid);
                         // Unless it was gone meanwhile, when the id is free for this test's next pod.
                         if lines.pods.contains_key(&idle.uid) { model.claimed.insert(idle.uid); }
                     },
                     Op::Lose => if let Some(idle) = model.held.pop() {
                         let served = lines.lost(&idle.uid);
+                        model.there.remove(&idle.uid);
                         model.served(served);
                     },
                     Op::PutBack => if let Some(idle) = model.held.pop() {
@@ -336,6 +345,10 @@ mod tests {
                     },
                 }
                 prop_assert_eq!(lines.waiting(), model.waiting.len());
+                for uid in &model.there {
+                    let waits = lines.pools.values().any(|line| line.idle.iter().any(|idle| idle.uid == *uid));
+                    prop_assert!(waits || model.held.iter().any(|idle| idle.uid == *uid), "{} is forgotten", uid);
+                }
                 for line in lines.pools.values() {
                     prop_assert!(line.idle.is_empty() || line.tickets.is_empty(), "pods and waiters in one line");
                 }

@@ -13,6 +13,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use sha2::{Digest, Sha256};
 use thane_api::wire::sandbox::RemoveFileRequest;
 use thane_api::wire::sidecar::{FileChunk, ReadFileRequest, WriteFileChunk};
 use tokio::sync::mpsc;
@@ -27,6 +28,7 @@ use super::keys::Caller;
 use super::read::{Asked, At, Json, drain, too_large};
 use super::routes::InNamespace;
 use super::sidecars::Sidecar;
+use super::text::hex;
 
 /// The path of a file.
 pub(super) const PATH: HeaderName = HeaderName::from_static("x-arl-path");
@@ -37,6 +39,9 @@ pub(super) const SIZE: HeaderName = HeaderName::from_static("x-arl-size-bytes");
 /// What goes to the sidecar at once.
 const PIECE: usize = 256 * 1024;
 const PIECES_MAX: usize = 4;
+/// The digest of no content: what breaks off ends with it, since the end of a call that was cancelled looks to a sidecar like
+/// any other. The last piece of a whole body has the true one.
+const UNFINISHED: &str = "unfinished";
 
 /// Writes a file: the body is its content, headers say where it goes and what it must be.
 pub(super) async fn upload(
@@ -58,10 +63,10 @@ pub(super) async fn upload(
     let session = shared.session(&id, namespace.as_deref(), &caller).await?;
     let sidecar = shared.proven(&session).await?;
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
-    let first = WriteFileChunk { path, data: Bytes::new(), expected_sha256 };
+    let first = WriteFileChunk { path, data: Bytes::new(), expected_sha256: UNFINISHED.to_owned() };
     let mut agent = sidecar.agent();
     let writing = agent.write_file(ReceiverStream::new(receiver));
-    let feeding = feed(request.into_body(), first, sender, max);
+    let feeding = feed(request.into_body(), first, expected_sha256, sender, max);
     let (mut writing, mut feeding) = (std::pin::pin!(writing), std::pin::pin!(feeding));
     let written = tokio::select! {
         written = &mut writing => written,
@@ -78,8 +83,14 @@ pub(super) async fn upload(
     }
 }
 
-async fn feed(mut body: Body, first: WriteFileChunk, sender: mpsc::Sender<WriteFileChunk>, max: u64) -> Result<()> {
-    let mut left = max;
+async fn feed(
+    mut body: Body,
+    first: WriteFileChunk,
+    expected: String,
+    sender: mpsc::Sender<WriteFileChunk>,
+    max: u64,
+) -> Result<()> {
+    let (mut left, mut sha) = (max, Sha256::new());
     // Whoever does not take it has an answer already, which is what is waited for.
     let _ = sender.send(first).await;
     while let Some(frame) = body.frame().await {
@@ -87,11 +98,14 @@ async fn feed(mut body: Body, first: WriteFileChunk, sender: mpsc::Sender<WriteF
         let Ok(mut data) = frame.into_data() else { continue };
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         left = left.checked_sub(length).ok_or_else(|| too_large(usize::try_from(max).unwrap_or(usize::MAX)))?;
+        sha.update(&data);
         while !data.is_empty() {
             let piece = data.split_to(data.len().min(PIECE));
             let _ = sender.send(WriteFileChunk { data: piece, ..WriteFileChunk::default() }).await;
         }
     }
+    let expected_sha256 = if expected.is_empty() { hex(&sha.finalize()) } else { expected };
+    let _ = sender.send(WriteFileChunk { expected_sha256, ..WriteFileChunk::default() }).await;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use super::Shared;
 use super::bodies::{CreateManagedSession, CreatePool, ExperimentDeleted, SessionInfo};
 use super::claiming::Wanted;
 use super::create::{Created, name, seconds};
-use super::failure::{Failure, Result};
+use super::failure::{Failure, Kind, Result};
 use super::keys::{Caller, is_label_value};
 use super::pools::pool;
 use super::read::{Asked, At, Json};
@@ -23,7 +23,7 @@ use super::sessions::{OWNER, Session};
 use super::text::hex;
 use crate::claims::{OnEmpty, PoolAt};
 use crate::kinds::{SandboxSpec, WarmPool};
-use crate::names::EXPERIMENT;
+use crate::names::{EXPERIMENT, MANAGED};
 
 /// How long a session may wait for its sandbox, unless it is said: it may be the first of its pool.
 const WAIT_SECONDS: u32 = 120;
@@ -39,6 +39,11 @@ pub(super) async fn create(
     caller.in_namespace(&namespace)?;
     name("namespace", &namespace)?;
     experiment(&body.experiment_id)?;
+    if body.tools.as_ref().is_some_and(|tools| !tools.config_maps.is_empty()) && !caller.is_admin() {
+        // They are anybody's of the namespace, and would be read through the sandbox.
+        let message = "tools.configMaps: these are for keys of role admin; say the tools inline";
+        return Err(Failure::new(StatusCode::FORBIDDEN, Kind::User, message));
+    }
     if body.max_replicas.is_some_and(|max| max < 1) {
         return Err(Failure::bad("maxReplicas: it is not above zero"));
     }
@@ -74,11 +79,11 @@ pub(super) async fn create(
         bind: bind.clone(),
     };
     let _beginning = shared.beginning(&caller, 1)?;
-    shared.ensure(&namespace, &made).await?;
+    shared.ensure(&namespace, &made, &caller).await?;
     let session = match shared.obtain(wanted()).await {
         // It was known to be there, and somebody deleted it meanwhile.
         Err(failure) if failure.status == StatusCode::NOT_FOUND => {
-            shared.make_pool(&namespace, &made).await?;
+            shared.make_pool(&namespace, &made, &caller).await?;
             shared.obtain(wanted()).await?
         }
         obtained => obtained?,
@@ -89,16 +94,32 @@ pub(super) async fn create(
 
 impl Shared {
     /// Makes a pool unless sessions of it are known, which is the rule.
-    async fn ensure(&self, namespace: &str, pool: &WarmPool) -> Result<()> {
-        let called = pool.name_any();
-        if self.sessions.count(|session| session.pool == called && session.namespace == namespace) > 0 {
+    async fn ensure(&self, namespace: &str, pool: &WarmPool, caller: &Caller) -> Result<()> {
+        let wanted = pool.name_any();
+        if self.sessions.count(|session| session.pool == wanted && session.namespace == namespace) > 0 {
             return Ok(());
         }
-        self.make_pool(namespace, pool).await
+        self.make_pool(namespace, pool, caller).await
     }
 
-    async fn make_pool(&self, namespace: &str, pool: &WarmPool) -> Result<()> {
+    async fn make_pool(&self, namespace: &str, pool: &WarmPool, caller: &Caller) -> Result<()> {
         let api: Api<WarmPool> = Api::namespaced(self.client.clone(), namespace);
+        if let Some(owner) = caller.owner() {
+            let own = ListParams::default().labels(&format!("{EXPERIMENT},{OWNER}={owner}"));
+            let all: Api<WarmPool> = Api::all(self.client.clone());
+            let own = all.list(&own).await?.items;
+            let is_there = own
+                .iter()
+                .any(|other| other.name_any() == pool.name_any() && other.namespace().as_deref() == Some(namespace));
+            let max = self.options.limits.managed_pools_max;
+            if !is_there && own.len() >= max {
+                let message = format!(
+                    "{owner:?} has {max} pools of experiments and may have no more; those without a \
+                                       session go after a while, and with their experiment at once"
+                );
+                return Err(Failure::crowded(message, 60));
+            }
+        }
         match api.create(&PostParams::default(), pool).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
@@ -117,7 +138,9 @@ impl Shared {
 }
 
 fn permitted(caller: &Caller, namespace: Option<&str>) -> Result<()> {
-    namespace.map_or(Ok(()), |namespace| caller.in_namespace(namespace))
+    let Some(namespace) = namespace else { return Ok(()) };
+    name("namespace", namespace)?;
+    caller.in_namespace(namespace)
 }
 
 fn experiment(id: &str) -> Result<()> {
@@ -129,7 +152,7 @@ fn experiment(id: &str) -> Result<()> {
 fn managed_pool(body: CreatePool, experiment: &str) -> Result<WarmPool> {
     let mut made = pool(body)?;
     let written = serde_json::to_vec(&(experiment, &made.spec)).unwrap_or_default();
-    made.metadata.name = Some(format!("managed-{}", hex(&Sha256::digest(&written)[..8])));
+    made.metadata.name = Some(format!("{MANAGED}{}", hex(&Sha256::digest(&written)[..8])));
     made.labels_mut().insert(EXPERIMENT.to_owned(), experiment.to_owned());
     Ok(made)
 }
@@ -159,7 +182,9 @@ pub(super) async fn delete(
     let removed = join_all(sessions.iter().map(|session| shared.remove(session))).await;
     let deleted = removed.iter().filter(|removed| removed.is_ok()).count();
     let mut error = removed.into_iter().find_map(Result::err).map(|failure| failure.message);
-    let is_rest = shared.sessions.count(|session| session.experiment.as_deref() == Some(id.as_str())) > 0;
+    // What is going already does not come back for its pool.
+    let rest = |session: &Session| session.experiment.as_deref() == Some(id.as_str()) && !session.is_ending;
+    let is_rest = shared.sessions.count(rest) > 0;
     if !is_rest && let Err(failure) = shared.remove_pools(&id, namespace.as_deref(), &caller).await {
         error = error.or(Some(failure.message));
     }

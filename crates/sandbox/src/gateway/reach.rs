@@ -10,6 +10,7 @@ use tonic::Code;
 
 use super::Shared;
 use super::channel::NoChannel;
+use super::create::name;
 use super::failure::{Failure, Result};
 use super::keys::Caller;
 use super::sessions::Session;
@@ -20,6 +21,9 @@ use crate::{names, pods};
 impl Shared {
     /// A session somebody may use.
     pub(super) async fn session(&self, id: &str, namespace: Option<&str>, caller: &Caller) -> Result<Arc<Session>> {
+        if let Some(namespace) = namespace {
+            name("namespace", namespace)?;
+        }
         let mut found = self.sessions.named(id, namespace, caller);
         if found.is_empty() {
             self.look_for(id, namespace).await?;

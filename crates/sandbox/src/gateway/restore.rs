@@ -70,12 +70,13 @@ impl Shared {
 
     /// How a session comes back to a step.
     pub(super) async fn way(&self, session: &Session, step: i64) -> Result<Way> {
-        let mut snapshot = String::new();
+        let (mut snapshot, mut why) = (String::new(), String::new());
         if step != BEFORE_ALL {
             let mut records = self.history(session, false, step).await?;
             let record = records.next().await?.filter(|record| record.index == step);
             let absent = || Failure::absent(format!("session {:?} has no step {step}", session.id));
-            snapshot = record.ok_or_else(absent)?.snapshot;
+            let record = record.ok_or_else(absent)?;
+            (snapshot, why) = (record.snapshot, record.unkept);
             if !snapshot.is_empty() {
                 return Ok(Way::Kept(snapshot));
             }
@@ -85,7 +86,10 @@ impl Shared {
         match described {
             Ok(described) if !described.get_ref().snapshots => Ok(Way::Replay),
             Ok(_) if step == BEFORE_ALL => Ok(Way::Kept(snapshot)),
-            Ok(_) => Err(Failure::conflict(format!("no snapshot was taken after step {step}: something still ran"))),
+            Ok(_) => {
+                let why = if why.is_empty() { "its files could not be kept" } else { &why };
+                Err(Failure::conflict(format!("no snapshot was taken after step {step}: {why}")))
+            }
             Err(status) => Err(self.verdict(session, status).await),
         }
     }

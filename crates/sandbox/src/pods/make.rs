@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use sha2::{Digest, Sha256};
 
@@ -74,15 +75,59 @@ pub(crate) fn make(pool: &WarmPool, shape: &Shape, sandbox: Option<&Sandbox>) ->
     }
 }
 
+/// Whether a sandbox is to have other bounds than the pods of its pool that wait.
+pub(crate) fn is_bound_otherwise(pool: &WarmPool, sandbox: &Sandbox) -> bool {
+    let first = pool.spec.template.spec.as_ref().and_then(|spec| spec.containers.first());
+    let of_pool = first.and_then(|container| container.resources.as_ref());
+    sandbox.spec.resources.as_ref().is_some_and(|own| Some(own) != of_pool)
+}
+
 /// What every sandbox has: no credentials of the API, somewhere to start, and one life. A container that began again
 /// would be another sandbox under the same name.
 fn complete(spec: &mut PodSpec) {
     spec.automount_service_account_token = Some(false);
     spec.enable_service_links = Some(false);
     spec.restart_policy = Some("Never".to_owned());
+    // Steps would see the processes of others, and where there is one the sidecar's.
+    spec.share_process_namespace = None;
     if let Some(first) = spec.containers.first_mut() {
+        limit(first.resources.get_or_insert_default());
         first.working_dir.get_or_insert_with(|| names::WORKSPACE.to_owned());
     }
+}
+
+/// What a sandbox may use of the machine, unless it is said.
+const LIMITS: [(&str, &str); 2] = [("cpu", "1"), ("memory", "1Gi")];
+
+/// Nothing of anybody's is without a bound; one who asks for more may have that, and no more.
+fn limit(resources: &mut ResourceRequirements) {
+    for (name, most) in LIMITS {
+        let limits = resources.limits.get_or_insert_default();
+        if !limits.contains_key(name) {
+            let asked = resources.requests.as_ref().and_then(|requests| requests.get(name));
+            let asked = asked.filter(|asked| amount(&asked.0) > amount(most)).cloned();
+            limits.insert(name.to_owned(), asked.unwrap_or_else(|| Quantity(most.to_owned())));
+        }
+    }
+}
+
+/// A quantity as a number; what is none counts as nothing.
+fn amount(text: &str) -> f64 {
+    let end = text.rfind(|letter: char| letter.is_ascii_digit() || letter == '.').map_or(0, |at| at + 1);
+    let (number, unit) = text.split_at(end);
+    let factor = match unit {
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1_048_576.0,
+        "Gi" => 1_073_741_824.0,
+        "Ti" => 1_099_511_627_776.0,
+        _ => 1.0,
+    };
+    number.parse::<f64>().unwrap_or_default() * factor
 }
 
 fn bound(spec: &mut PodSpec, resources: Option<&ResourceRequirements>) {

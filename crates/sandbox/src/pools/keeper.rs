@@ -39,21 +39,24 @@ const TOLD_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after an answer that was no answer.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// What pools are kept with.
+pub(crate) struct Site {
+    pub(crate) shape: Shape,
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    /// A pool of an experiment goes when no sandbox of it was there for so long.
+    pub(crate) managed_unused: Duration,
+}
+
 /// Keeps all pools until the tasks end.
-pub(crate) fn start(
-    client: Client,
-    shape: Shape,
-    certificates: Option<Arc<Certificates>>,
-    clock: SharedClock,
-    tasks: &Tasks,
-    metrics: Metrics,
-) {
+pub(crate) fn start(client: Client, site: Site, clock: SharedClock, tasks: &Tasks, metrics: Metrics) {
+    let Site { shape, certificates, managed_unused } = site;
     let reporter = Reporter { controller: "thane-pools".to_owned(), instance: None };
     let keeper = Keeper {
         recorder: Recorder::new(client.clone(), reporter),
         client,
         shape,
         certificates,
+        managed_unused,
         clock,
         metrics,
         pools: Watched::default(),
@@ -69,6 +72,7 @@ struct Keeper {
     client: Client,
     shape: Shape,
     certificates: Option<Arc<Certificates>>,
+    managed_unused: Duration,
     clock: SharedClock,
     recorder: Recorder,
     metrics: Metrics,
@@ -100,6 +104,9 @@ struct Kept {
     seen_unpulled: BTreeSet<String>,
     /// What of a new pool's beginning is still to be counted.
     beginning: Option<Beginning>,
+    /// Since when no sandbox of it was there, of a pool that goes for that.
+    unused: Option<Timestamp>,
+    retiring: bool,
 }
 
 /// What has been done, for the pool with that id.
@@ -113,6 +120,7 @@ enum What {
     Deleted(Doomed, Result<(), kube::Error>),
     Told(Result<(), kube::Error>),
     Equipped(String, Result<(), String>),
+    Retired(Result<(), kube::Error>),
 }
 
 impl What {
@@ -122,6 +130,7 @@ impl What {
             Self::Deleted(_, deleted) => deleted.is_ok(),
             Self::Told(told) => told.is_ok(),
             Self::Equipped(_, equipped) => equipped.is_ok(),
+            Self::Retired(retired) => retired.is_ok(),
         }
     }
 }
@@ -217,7 +226,10 @@ impl Keeper {
         if !kept.writing && kept.status.as_ref() != Some(&plan.status) {
             kept.writing = true;
             let before = kept.status.replace(plan.status.clone());
-            self.jobs.push(self.tell(uid, pool, before.unwrap_or_default(), plan.status));
+            self.jobs.push(self.tell(uid, pool, before.unwrap_or_default(), plan.status.clone()));
+        }
+        if self.retire(uid, pool, plan.status.allocated_replicas) {
+            return false;
         }
         let create = if plan.create > 0 && self.equip(uid, pool) { 0 } else { plan.create };
         let wanted = create + plan.delete.len();
@@ -257,6 +269,33 @@ impl Keeper {
                 Done { pool: uid, what: What::Equipped(digest, written) }
             }));
         }
+        true
+    }
+
+    /// Deletes a pool of an experiment that nobody uses any more; who comes after all makes it again. Whether that is underway.
+    fn retire(&mut self, uid: &str, pool: &WarmPool, allocated: i32) -> bool {
+        let now = self.clock.now();
+        let Some(kept) = self.kept.get_mut(uid) else { return false };
+        if kept.retiring || pods::is_deleting(pool) || !names::is_managed(pool) {
+            return kept.retiring;
+        }
+        kept.unused = (allocated == 0).then(|| kept.unused.unwrap_or(now));
+        let Some(due) = kept.unused.and_then(|since| since.checked_add(self.managed_unused).ok()) else { return false };
+        if due > now {
+            kept.again = Some(kept.again.map_or(due, |again| again.min(due)));
+            return false;
+        }
+        kept.retiring = true;
+        let api: Api<WarmPool> = Api::namespaced(self.client.clone(), pods::namespace(pool));
+        let (uid, name) = (uid.to_owned(), pods::name(pool).to_owned());
+        self.jobs.push(Box::pin(async move {
+            let only = Preconditions { uid: Some(uid.clone()), resource_version: None };
+            let retired = match api.delete(&name, &DeleteParams::default().preconditions(only)).await {
+                Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+                retired => retired.map(|_| ()),
+            };
+            Done { pool: uid, what: What::Retired(retired) }
+        }));
         true
     }
 
@@ -383,6 +422,13 @@ impl Keeper {
                         kept.trouble.refused(error, now);
                     }
                 }
+            }
+            // The watch tells.
+            What::Retired(Ok(())) => return,
+            What::Retired(Err(error)) => {
+                tracing::warn!(%error, "a pool that nobody uses could not be deleted");
+                // It is tried again when it has been unused for as long again.
+                (kept.retiring, kept.unused) = (false, Some(now));
             }
             What::Told(told) => {
                 kept.writing = false;

@@ -1,7 +1,5 @@
 //! Counts of pools, under upstream's names.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -14,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::decide::Why;
 use crate::claims::PoolAt;
 use crate::pods;
+use crate::reconciled::Reconciliations;
 
 /// A pool; its numbers go when it does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -39,12 +38,8 @@ struct PullError {
     reason: &'static str,
 }
 
-/// What a controller did.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reconciled {
-    controller: &'static str,
-    result: &'static str,
-}
+/// Times of pools.
+type Times = Family<Pool, Histogram, fn() -> Histogram>;
 
 impl EncodeLabelValue for Why {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
@@ -65,30 +60,30 @@ pub(crate) struct Metrics {
     deleted: Family<Deletion, Counter>,
     pub(super) created: Counter,
     pub(super) refused: Counter,
-    ready_seconds: Arc<Histogram>,
-    schedule_seconds: Arc<Histogram>,
-    start_seconds: Arc<Histogram>,
-    first_ready_seconds: Arc<Histogram>,
-    all_ready_seconds: Arc<Histogram>,
+    ready_seconds: Times,
+    schedule_seconds: Times,
+    start_seconds: Times,
+    first_ready_seconds: Times,
+    all_ready_seconds: Times,
     pull_errors: Family<PullError, Counter>,
-    reconciled: Family<Reconciled, Counter>,
+    reconciled: Reconciliations,
 }
 
 impl Metrics {
-    pub(crate) fn new(registry: &mut Registry) -> Self {
+    pub(crate) fn new(registry: &mut Registry, reconciled: Reconciliations) -> Self {
         let metrics = Self {
             utilization: Family::default(),
             pending: Family::default(),
             deleted: Family::default(),
             created: Counter::default(),
             refused: Counter::default(),
-            ready_seconds: seconds(),
-            schedule_seconds: seconds(),
-            start_seconds: seconds(),
-            first_ready_seconds: seconds(),
-            all_ready_seconds: seconds(),
+            ready_seconds: Family::new_with_constructor(seconds),
+            schedule_seconds: Family::new_with_constructor(seconds),
+            start_seconds: Family::new_with_constructor(seconds),
+            first_ready_seconds: Family::new_with_constructor(seconds),
+            all_ready_seconds: Family::new_with_constructor(seconds),
             pull_errors: Family::default(),
-            reconciled: Family::default(),
+            reconciled,
         };
         let help = "Pods of a pool that are idle and ready, or claimed";
         registry.register("arl_pool_utilization", help, metrics.utilization.clone());
@@ -103,38 +98,38 @@ impl Metrics {
             ("first_pod_ready", "From a pool's creation to its first ready pod", &metrics.first_ready_seconds),
             ("all_pods_ready", "From a pool's creation to all of them", &metrics.all_ready_seconds),
         ] {
-            registry.register(format!("arl_warmpool_{name}_seconds"), help, (**times).clone());
+            registry.register(format!("arl_warmpool_{name}_seconds"), help, times.clone());
         }
         let help = "Pods whose image cannot be had";
         registry.register("arl_warmpool_image_pull_errors", help, metrics.pull_errors.clone());
-        registry.register("arl_reconcile", "Things done for pools, by what became of them", metrics.reconciled.clone());
         metrics
     }
 
     /// Counts a pod that is ready for the first time, by the times that it tells.
-    pub(super) fn ready(&self, pod: &Pod, now: Timestamp) {
+    pub(super) fn ready(&self, at: &PoolAt, pod: &Pod, now: Timestamp) {
         let Some(created) = pod.metadata.creation_timestamp.as_ref().map(|created| created.0) else { return };
         let since = |at: Timestamp| at.duration_since(created).as_secs_f64().max(0.0);
-        self.ready_seconds.observe(since(now));
+        let of = pool(at);
+        self.ready_seconds.get_or_create(&of).observe(since(now));
         let status = pod.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let scheduled = conditions.iter().find(|condition| condition.type_ == "PodScheduled");
         if let Some(at) = scheduled.and_then(|scheduled| scheduled.last_transition_time.as_ref()) {
-            self.schedule_seconds.observe(since(at.0));
+            self.schedule_seconds.get_or_create(&of).observe(since(at.0));
         }
         let own = pods::container(pod).map(|container| container.name.as_str());
         let containers = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
         let container = containers.iter().find(|container| Some(container.name.as_str()) == own);
         let running = container.and_then(|container| container.state.as_ref()?.running.as_ref());
         if let Some(at) = running.and_then(|running| running.started_at.as_ref()) {
-            self.start_seconds.observe(since(at.0));
+            self.start_seconds.get_or_create(&of).observe(since(at.0));
         }
     }
 
     /// Counts how long a new pool took to have its first pod, or all of them.
-    pub(super) fn filled(&self, took: f64, is_all: bool) {
+    pub(super) fn filled(&self, at: &PoolAt, took: f64, is_all: bool) {
         let times = if is_all { &self.all_ready_seconds } else { &self.first_ready_seconds };
-        times.observe(took.max(0.0));
+        times.get_or_create(&pool(at)).observe(took.max(0.0));
     }
 
     /// Counts a pod whose image cannot be had.
@@ -144,8 +139,7 @@ impl Metrics {
 
     /// Counts something that was done, or not.
     pub(super) fn reconciled(&self, is_done: bool) {
-        let result = if is_done { "success" } else { "error" };
-        self.reconciled.get_or_create(&Reconciled { controller: "warmpool", result }).inc();
+        self.reconciled.count("warmpool", is_done);
     }
 
     pub(super) fn show(&self, at: &PoolAt, ready: i32, allocated: i32, pending: usize) {
@@ -159,7 +153,12 @@ impl Metrics {
         for status in ["ready", "allocated"] {
             self.utilization.remove(&usage(at, status));
         }
-        self.pending.remove(&pool(at));
+        let of = pool(at);
+        self.pending.remove(&of);
+        let times = [&self.ready_seconds, &self.schedule_seconds, &self.start_seconds];
+        for times in times.into_iter().chain([&self.first_ready_seconds, &self.all_ready_seconds]) {
+            times.remove(&of);
+        }
     }
 
     pub(super) fn deleted(&self, why: Why) {
@@ -167,8 +166,8 @@ impl Metrics {
     }
 }
 
-fn seconds() -> Arc<Histogram> {
-    Arc::new(Histogram::new(exponential_buckets(0.01, 2.5, 12)))
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.01, 2.5, 12))
 }
 
 fn usage(at: &PoolAt, status: &'static str) -> Use {

@@ -5,6 +5,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::reconciled::Reconciliations;
+
 /// What is counted.
 #[derive(Clone)]
 pub(crate) struct Metrics {
@@ -16,10 +18,11 @@ pub(crate) struct Metrics {
     pub(super) ready_seconds: Histogram,
     /// How long nothing was done in a Sandbox when it was ended for that.
     pub(super) idle_seconds: Histogram,
+    reconciled: Reconciliations,
 }
 
 impl Metrics {
-    pub(crate) fn new(registry: &mut Registry) -> Self {
+    pub(crate) fn new(registry: &mut Registry, reconciled: Reconciliations) -> Self {
         let metrics = Self {
             sandboxes: Gauge::default(),
             failed: Counter::default(),
@@ -27,6 +30,7 @@ impl Metrics {
             conflicts: Counter::default(),
             ready_seconds: Histogram::new(exponential_buckets(0.005, 2.5, 12)),
             idle_seconds: Histogram::new(exponential_buckets(1.0, 3.0, 10)),
+            reconciled,
         };
         let help = "From a Sandbox's creation to its readiness";
         registry.register("arl_sandbox_e2e_ready_seconds", help, metrics.ready_seconds.clone());
@@ -41,5 +45,10 @@ impl Metrics {
             metrics.conflicts.clone(),
         );
         metrics
+    }
+
+    /// Counts something that was done, or not.
+    pub(super) fn reconciled(&self, is_done: bool) {
+        self.reconciled.count("sandbox", is_done);
     }
 }

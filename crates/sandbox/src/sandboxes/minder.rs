@@ -97,6 +97,17 @@ enum What {
     Asked(Result<Description, String>),
 }
 
+impl What {
+    fn is_done(&self) -> bool {
+        match self {
+            Self::Written(written) => written.is_ok(),
+            Self::Claimed(claimed) => claimed.is_ok(),
+            Self::Looked(_, looked) => looked.is_ok(),
+            Self::Asked(answer) => answer.is_ok(),
+        }
+    }
+}
+
 impl Minder {
     async fn run(mut self, tasks: Tasks) {
         let mut sandboxes = follow(self.client.clone(), None);
@@ -281,6 +292,7 @@ impl Minder {
     fn finish(&mut self, done: Done) {
         let now = self.clock.now();
         let Some(minded) = self.minded.get_mut(&done.sandbox) else { return };
+        self.metrics.reconciled(done.what.is_done());
         if let What::Claimed(claimed) = done.what {
             minded.claiming = None;
             self.claimed(&done.sandbox, claimed, now);

@@ -32,7 +32,7 @@ pub(super) struct Desk {
     pub(super) turn: Arc<Turn<()>>,
     /// Held by who keeps the files or brings them back, and together by all who change a file or start a process without
     /// the turn, each for as long as that one thing takes. How often they were brought back.
-    pub(super) files: RwLock<u64>,
+    pub(super) files: Arc<RwLock<u64>>,
     pub(super) waiting: Arc<Semaphore>,
     /// Steps that wait or run, by their operation.
     pub(super) operations: Mutex<HashMap<String, Arc<Underway>>>,
@@ -88,7 +88,7 @@ impl Desk {
             room: Mutex::new(room.clone()),
             log: Arc::new(log),
             turn: Arc::default(),
-            files: RwLock::default(),
+            files: Arc::default(),
             waiting: Arc::new(Semaphore::new(WAITING_MAX)),
             operations: Mutex::default(),
             activity: Activity::default(),

@@ -1,5 +1,7 @@
 //! Files of a sandbox, in pieces, whole or not at all.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 use thane_api::wire::sandbox::Change;
 use thane_api::wire::sidecar::{DirEntry, FileChunk, StatResponse, WriteFileChunk, WriteFileResponse};
@@ -29,7 +31,7 @@ pub(super) fn check(path: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// A file that is being written beside its place.
+/// A file that is being written beside its place. What is dropped before it is there goes in the background.
 struct Writing<'a> {
     desk: &'a Desk,
     /// How often the files had been brought back when it began: then what was written so far is gone.
@@ -41,6 +43,26 @@ struct Writing<'a> {
     sha: Sha256,
     /// What was written, as long as it is to be recorded.
     kept: Option<Vec<u8>>,
+    /// Nothing is left beside its place.
+    settled: bool,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        // Whoever sent it has gone in the middle.
+        let (files, run) = (Arc::clone(&self.desk.files), self.desk.room().run);
+        let request = Request::Remove { path: std::mem::take(&mut self.temporary) };
+        self.desk.tasks.spawn("unwritten", async move {
+            let _files = files.read().await;
+            // If the sandbox is gone, so is the file.
+            if let Ok(mut executor) = Executor::connect(&run).await {
+                let _ = executor.call(request).await;
+            }
+        });
+    }
 }
 
 impl<'a> Writing<'a> {
@@ -55,7 +77,8 @@ impl<'a> Writing<'a> {
         let temporary = format!("{parent}{between}.thane-{mark:016x}");
         let executor = desk.connect().await?;
         let since = *desk.files.read().await;
-        let mut writing = Self { desk, since, executor, temporary, mode, bytes: 0, sha: Sha256::new(), kept: None };
+        let (sha, kept, settled) = (Sha256::new(), None, false);
+        let mut writing = Self { desk, since, executor, temporary, mode, bytes: 0, sha, kept, settled };
         writing.piece(Vec::new()).await?;
         Ok(writing)
     }
@@ -95,6 +118,7 @@ impl<'a> Writing<'a> {
         let _files = self.still().await?;
         let rename = Request::Rename { from: self.temporary.clone(), to: path.to_owned() };
         self.executor.call(rename).await.map_err(executor::status)?;
+        self.settled = true;
         if let Some(mode) = self.mode {
             let request = Request::WriteFile { path: path.to_owned(), mode: Some(mode), append: true };
             self.executor.write(Vec::new(), request).await.map_err(executor::status)?;
@@ -115,6 +139,7 @@ impl<'a> Writing<'a> {
         // If the sandbox is gone, so is the file.
         let _files = self.desk.files.read().await;
         let _ = self.executor.call(Request::Remove { path: self.temporary.clone() }).await;
+        self.settled = true;
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use thane_api::wire::sandbox::step_event::Event;
 use thane_api::wire::sandbox::{KeepAlive, StepEvent, StepOutput, StepRecord, StepRequest, StepStarted};
 use thane_executor::client::{Error, Executor, Heard, Listener, Speaker};
@@ -22,6 +23,8 @@ use super::{attach, executor, outcome};
 pub(super) const EVENTS_MAX: usize = 16;
 /// How long it may be silent before a sign of life is sent.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How long an event may wait to be read by whoever listens. Then it is as if they had gone: what was recorded can be asked for.
+const DEAF: Duration = Duration::from_secs(20);
 /// How long processes that were ended may take to go before the files are not kept.
 const SETTLE_MS: u64 = 2000;
 /// Pieces input is sent in.
@@ -31,7 +34,39 @@ const ASKED_MAX: usize = 32 * 1024 * 1024;
 
 /// What is told about a step.
 pub(super) type Events = mpsc::Receiver<Result<StepEvent, Status>>;
-type Tell = mpsc::Sender<Result<StepEvent, Status>>;
+
+/// Who listens to a step, as long as they read what is told.
+struct Tell(Mutex<Option<mpsc::Sender<Result<StepEvent, Status>>>>);
+
+impl Tell {
+    fn new(sender: mpsc::Sender<Result<StepEvent, Status>>) -> Self {
+        Self(Mutex::new(Some(sender)))
+    }
+
+    /// Nobody listens.
+    fn nobody() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Tells something. Slow readers slow the process down; who has gone is not waited for, nor who does not read at all.
+    async fn say(&self, said: Result<StepEvent, Status>) {
+        let Some(sender) = self.0.lock().clone() else { return };
+        if !matches!(tokio::time::timeout(DEAF, sender.send(said)).await, Ok(Ok(()))) {
+            *self.0.lock() = None;
+        }
+    }
+
+    /// A sign of life. Who does not listen has other signs of life to read.
+    fn hint(&self) {
+        if let Some(sender) = &*self.0.lock() {
+            let _ = sender.try_send(Ok(event(Event::KeepAlive(KeepAlive {}))));
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.lock().as_ref().is_none_or(mpsc::Sender::is_closed)
+    }
+}
 
 /// The name a step's process is found by.
 pub(super) fn tag(index: i64) -> String {
@@ -75,6 +110,7 @@ impl Desk {
         }
         let (tell, events) = mpsc::channel(EVENTS_MAX);
         let (desk, open) = (Arc::clone(self), self.stream());
+        let tell = Tell::new(tell);
         self.tasks.spawn("step", async move { desk.take_turn(request, underway, tell, place, open).await });
         Ok(events)
     }
@@ -98,34 +134,37 @@ impl Desk {
                 Err(status) => Err(status),
             };
             underway.done.send_replace(Some(result.clone()));
-            let _ = tell.send(result.map(|record| event(Event::Finished(StepRecord::clone(&record))))).await;
             drop(turn);
             self.operations.lock().remove(&operation);
-            return;
+            return tell.say(finished(result)).await;
         }
+        let mut result = None;
         // Who has gone before it began, and cannot ask for it again, does not want it.
-        if !(tell.is_closed() && operation.is_empty()) {
+        if !(tell.is_gone() && operation.is_empty()) {
             let stopping = self.tasks.token();
             tokio::select! {
                 // What runs goes on without us; the next of us finds it.
                 () = stopping.cancelled() => {}
-                () = self.perform(request, &underway, &tell) => {}
+                performed = self.perform(request, &underway, &tell) => result = Some(performed),
             }
         }
         drop(turn);
         self.operations.lock().remove(&operation);
+        if let Some(result) = result {
+            // Whoever has gone asks again by the operation.
+            tell.say(finished(result)).await;
+        }
         drop(open);
     }
 
-    async fn perform(&self, request: StepRequest, underway: &Underway, tell: &Tell) {
+    async fn perform(&self, request: StepRequest, underway: &Underway, tell: &Tell) -> Result<Arc<StepRecord>, Status> {
         let result = match self.connect().await {
             Ok(executor) => self.start(executor, request, underway, tell).await,
             Err(status) => Err(status),
         };
         let result = result.map(Arc::new);
         underway.done.send_replace(Some(result.clone()));
-        // Whoever has gone asks again by the operation.
-        let _ = tell.send(result.map(|record| event(Event::Finished(StepRecord::clone(&record))))).await;
+        result
     }
 
     async fn start(
@@ -151,7 +190,7 @@ impl Desk {
             Ok(Reply::Spawned { process, .. }) => {
                 underway.process.send_replace(Some(process));
                 let started = event(Event::Started(StepStarted { index, process }));
-                let _ = tell.send(Ok(started)).await;
+                tell.say(Ok(started)).await;
                 let (speaker, listener) = executor.split();
                 let ended = follow((speaker, listener), process, &request.stdin, &mut record, tell).await;
                 executor = match ended {
@@ -188,27 +227,30 @@ impl Desk {
             return Ok(record);
         }
         if let Some(executor) = executor {
-            record.snapshot = self.seal(record.index, executor).await;
+            match self.seal(record.index, executor).await {
+                Ok(name) => record.snapshot = name,
+                Err(why) => record.unkept = why,
+            }
         }
         self.append(vec![Fact::Ended(record.clone())], true).await?;
         Ok(record)
     }
 
-    /// The name of the files as they are now; empty if they cannot be kept.
-    async fn seal(&self, index: i64, mut executor: Executor) -> String {
-        let Some(layers) = self.room().layers else { return String::new() };
+    /// The name of the files as they are now, or why they have none; both are empty where files are not kept.
+    async fn seal(&self, index: i64, mut executor: Executor) -> Result<String, String> {
+        let Some(layers) = self.room().layers else { return Ok(String::new()) };
         let begun = self.clock.monotonic();
         let _files = self.files.write().await;
         let (result, name) = match executor.call(Request::Settle { patience_ms: SETTLE_MS }).await {
             Ok(_) => match layers.seal().await {
-                Ok(state) => ("kept", snapshot(index, &state)),
+                Ok(state) => ("kept", Ok(snapshot(index, &state))),
                 Err(error) => {
                     tracing::warn!(%error, pod = self.at.uid, "the files of a sandbox were not kept");
-                    ("failed", String::new())
+                    ("failed", Err(error.to_string()))
                 }
             },
             // Something runs on, and would change what is kept.
-            Err(_) => ("busy", String::new()),
+            Err(_) => ("busy", Err("something still ran".to_owned())),
         };
         self.metrics.snapshot(result, self.clock.monotonic().saturating_sub(begun));
         name
@@ -240,7 +282,7 @@ impl Desk {
                 // What was not sent yet went with who had it: the step gets no more, instead of waiting for it for ever.
                 let _ = executor.call(Request::CloseStdin { process: found.process }).await;
                 let attached = executor.call(attach).await;
-                let (nobody, _) = mpsc::channel(1);
+                let nobody = Tell::nobody();
                 let ended = match attached {
                     Ok(_) => follow(executor.split(), found.process, &[], &mut record, &nobody).await,
                     Err(error) => Err(error),
@@ -303,8 +345,7 @@ async fn alive<T>(tell: &Tell, work: impl Future<Output = T>) -> T {
     loop {
         match tokio::time::timeout(SILENCE, work.as_mut()).await {
             Ok(done) => return done,
-            // Who does not listen has other signs of life to read.
-            Err(_) => drop(tell.try_send(Ok(event(Event::KeepAlive(KeepAlive {}))))),
+            Err(_) => tell.hint(),
         }
     }
 }
@@ -332,15 +373,12 @@ async fn follow(
                 }
             };
             match heard {
-                Err(_) => {
-                    let _ = tell.try_send(Ok(event(Event::KeepAlive(KeepAlive {}))));
-                }
+                Err(_) => tell.hint(),
                 Ok(Err(error)) => break Err(error),
                 Ok(Ok(heard)) => match heard {
                     Heard::Data(data) if data.process == process => {
                         output.push(data.stream == Stream::Stderr, data.offset, &data.bytes);
-                        // Slow readers slow the process down; who has gone is not waited for.
-                        let _ = tell.send(Ok(said(data))).await;
+                        tell.say(Ok(said(data))).await;
                     }
                     Heard::Said(Said::Exited { process: which, exit }) if which == process => break Ok(exit),
                     _ => {}
@@ -357,6 +395,10 @@ async fn feed(speaker: &mut Speaker, process: u64, input: &[u8]) -> Result<(), E
         speaker.input(process, piece.to_vec()).await?;
     }
     speaker.send(Request::CloseStdin { process }).await.map(|_| ())
+}
+
+fn finished(result: Result<Arc<StepRecord>, Status>) -> Result<StepEvent, Status> {
+    result.map(|record| event(Event::Finished(StepRecord::clone(&record))))
 }
 
 pub(super) fn event(event: Event) -> StepEvent {

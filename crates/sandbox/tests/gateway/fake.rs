@@ -242,6 +242,7 @@ impl SandboxService for Fake {
             trace: request.trace,
             changes: request.changes,
             changes_lost: false,
+            unkept: String::new(),
         };
         if request.unrecorded {
             state.unrecorded.push(record.command.clone());
@@ -364,11 +365,17 @@ impl AgentService for Fake {
         &self,
         request: Request<Streaming<WriteFileChunk>>,
     ) -> Result<Response<WriteFileResponse>, Status> {
+        self.call("WriteFile");
+        // However it ends, also by being dropped.
+        let _over = Over(self);
         let mut chunks = request.into_inner();
         let (mut path, mut expected, mut content) = (String::new(), String::new(), Vec::new());
         while let Some(chunk) = chunks.message().await? {
             if !chunk.path.is_empty() {
-                (path, expected) = (chunk.path, chunk.expected_sha256);
+                path = chunk.path;
+            }
+            if !chunk.expected_sha256.is_empty() {
+                expected = chunk.expected_sha256;
             }
             content.extend_from_slice(&chunk.data);
         }
@@ -407,6 +414,14 @@ impl AgentService for Fake {
 
     async fn write_stdin(&self, _: Request<WriteStdinRequest>) -> Result<Response<WriteStdinResponse>, Status> {
         Err(Status::unimplemented("not pretended"))
+    }
+}
+
+struct Over<'a>(&'a Fake);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.call("WroteFile");
     }
 }
 

@@ -1,9 +1,13 @@
 //! Files in and out.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, PATIENCE};
 use crate::fake::hex;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,5 +41,36 @@ async fn files_go_in_and_come_out_as_they_were() {
     let remove = format!("/v1/sessions/{id}/delete-file");
     bed.post(&remove, json!({"path": "/workspace/big"})).await.expect(204);
     assert_eq!(bed.post(&remove, json!({"path": "/workspace/big"})).await.fault(), (404, "user".to_owned()));
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_breaks_off_changes_nothing() {
+    let bed = Bed::new().await;
+    bed.pool("p", 1, true).await;
+    let id = bed.session("p").await;
+    let upload = format!("/v1/sessions/{id}/upload-file");
+    bed.call(Method::POST, &upload, &[("x-arl-path", "/workspace/f")], "whole").await.expect(200);
+    // Of a length that is not reached, and in pieces of which the last does not come.
+    for (length, part) in [("content-length: 100", "first"), ("transfer-encoding: chunked", "5\r\nfirst\r\n")] {
+        let writes = bed.fake(&id).calls("WriteFile");
+        let mut stream = TcpStream::connect(bed.address()).await.unwrap();
+        let head = format!("POST {upload} HTTP/1.1\r\nhost: {}\r\nx-arl-path: /workspace/f\r\n", bed.address());
+        stream.write_all(format!("{head}{length}\r\n\r\n{part}").as_bytes()).await.unwrap();
+        let begun = async {
+            while bed.fake(&id).calls("WriteFile") == writes {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, begun).await.unwrap();
+        drop(stream);
+        let over = async {
+            while bed.fake(&id).calls("WroteFile") == writes {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, over).await.unwrap();
+        assert_eq!(bed.fake(&id).state.lock().files["/workspace/f"], "whole", "{length}");
+    }
     bed.end().await;
 }

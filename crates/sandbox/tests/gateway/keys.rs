@@ -102,3 +102,31 @@ async fn no_web_page_drives_a_gateway_without_keys() {
     assert_eq!(bed.call(Method::GET, "/v1/sessions", &[("host", "localhost")], "").await.status, 200);
     bed.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_has_so_many_pools_of_experiments_and_no_config_maps() {
+    let keys = json!({"keys": [
+        {"name": "ann", "sha256": hex(b"a"), "burst": 100},
+        {"name": "bob", "sha256": hex(b"b")},
+    ]});
+    let bed = Bed::with(Access::Keys(Keys::parse(keys.to_string().as_bytes()).unwrap())).await;
+    for number in 0..20 {
+        experiment_pool(&bed, &format!("managed-{number}"), "default", "ann").await;
+    }
+    let ask = async |key: &str, body: serde_json::Value| {
+        let bearer = format!("Bearer {key}");
+        bed.call(Method::POST, "/v1/managed/sessions", &[("authorization", &bearer)], body.to_string()).await
+    };
+    let body = json!({"image": "host", "experimentId": "e", "waitSeconds": 0});
+    assert_eq!(ask("a", body.clone()).await.fault(), (429, "user".to_owned()));
+    assert_eq!(ask("b", body.clone()).await.fault(), (503, "infra".to_owned()), "it has one, which nobody fills here");
+    let mut others = body.clone();
+    others["tools"] = json!({"configMaps": [{"name": "somebodys"}]});
+    assert_eq!(ask("b", others).await.fault(), (403, "user".to_owned()));
+    let mut elsewhere = body;
+    elsewhere["namespace"] = json!("../pods");
+    assert_eq!(ask("b", elsewhere).await.status, 400);
+    let path = "/v1/sessions/s?namespace=default/pods";
+    assert_eq!(bed.call(Method::GET, path, &[("x-api-key", "b")], "").await.fault(), (400, "user".to_owned()));
+    bed.end().await;
+}

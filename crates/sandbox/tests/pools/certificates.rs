@@ -1,16 +1,23 @@
 //! Certificates of a cluster, and the webhook that shows one.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http_body_util::Full;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
+use thane_runtime::SystemClock;
+use thane_runtime::metrics::Registry;
 use thane_runtime::net::{Network, Tcp};
-use thane_sandbox::admission;
 use thane_sandbox::certificates::{AUTHORITY, CLIENT, Certificates, PUBLIC};
+use thane_sandbox::kinds::WarmPool;
+use thane_sandbox::pods::{Kubernetes, Shape};
+use thane_sandbox::{admission, operator};
 use thane_testkit::client::HttpsClient;
 use thane_testkit::endpoint::Endpoint;
 
-use crate::bed::{Bed, now};
+use crate::bed::{Bed, nobodys_certificates, now};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_are_made_once_and_the_webhook_is_believed() {
@@ -56,5 +63,35 @@ async fn certificates_are_made_once_and_the_webhook_is_believed() {
     assert_eq!((&answer["response"]["uid"], &answer["response"]["allowed"]), (&json!("7"), &json!(false)));
     assert_eq!(ask("/validate", "{".into()).await.unwrap().status.as_u16(), 400);
     assert_eq!(ask("/", String::new()).await.unwrap().status.as_u16(), 404);
+    bed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_with_pools_has_certificates_and_a_policy() {
+    let bed = Bed::new().await;
+    bed.play_kubelet();
+    let certificates = Certificates::open(&bed.client, "kube-system", now()).await.unwrap();
+    let options = operator::Options {
+        shape: Shape::Kubernetes(Kubernetes { image: "thane".to_owned(), secret: "sidecars".to_owned() }),
+        sidecars: nobodys_certificates(),
+        lease: None,
+        certificates: Some(Arc::new(certificates)),
+        claims: None,
+        managed_unused: operator::MANAGED_UNUSED,
+    };
+    operator::start(bed.client.clone(), options, SystemClock::shared(), &bed.tasks, &mut Registry::default());
+    bed.pool("p", 1, json!({})).await;
+    bed.until::<NetworkPolicy>("thane-sandboxes", "there", |policy| {
+        let spec = serde_json::to_value(&policy.spec).unwrap();
+        let from = &spec["ingress"][0]["from"][0];
+        from["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] == "kube-system"
+            && from["podSelector"]["matchExpressions"][0]["values"] == json!(["thane-gateway", "thane-operator"])
+            && spec["policyTypes"] == json!(["Ingress", "Egress"])
+            && spec.get("egress").is_none_or(|egress| *egress == json!([]))
+    })
+    .await;
+    bed.api::<Secret>().get("sidecars").await.unwrap();
+    bed.until::<WarmPool>("p", "full", |pool| pool.status.as_ref().is_some_and(|status| status.ready_replicas == 1))
+        .await;
     bed.stop().await;
 }

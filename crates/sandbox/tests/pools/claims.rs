@@ -1,10 +1,13 @@
 //! Who gets which pod.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use thane_runtime::{SystemClock, Tasks};
@@ -129,5 +132,54 @@ async fn where_none_is_idle_one_is_made() {
     assert_eq!(told().await, spare.pod);
     claims.release("default", &claimed).await.unwrap();
     bed.gone::<Pod>(&claimed.pod, &claimed.pod_uid).await;
+    bed.stop().await;
+}
+
+/// The API fails one write of a pod, or is too slow to say how it went.
+fn failing_once(client: &Client) -> Client {
+    let (inner, fails) = (client.clone(), Arc::new(AtomicBool::new(true)));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (inner, fails) = (inner.clone(), Arc::clone(&fails));
+        async move {
+            let is_claim = request.method() == http::Method::PATCH && request.uri().path().contains("/pods/");
+            if is_claim && fails.swap(false, Ordering::SeqCst) {
+                return Err(std::io::Error::other("the connection broke").into());
+            }
+            inner.send(request).await.map_err(tower::BoxError::from)
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_is_not_forgotten_for_an_error_that_says_nothing_about_it() {
+    let bed = Bed::new().await;
+    let pool = bed.pool("p", 0, json!({})).await;
+    let claims = Claims::start(failing_once(&bed.client), SystemClock::shared(), &bed.tasks);
+    idle(&bed, &pool, "p-1").await;
+    let sandbox = bed.sandbox("s", "p").await;
+    let failed = claims.claim(&at("p"), &sandbox, OnEmpty::Wait(PATIENCE)).await;
+    assert!(matches!(failed, Err(ClaimError::Api(_))), "{failed:?}");
+    assert_eq!(claims.claim(&at("p"), &sandbox, OnEmpty::Fail).await.unwrap().pod, "p-1");
+    bed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_with_bounds_of_its_own_gets_a_pod_with_them() {
+    let bed = Bed::new().await;
+    bed.play_kubelet();
+    let pool = bed.pool("p", 0, json!({})).await;
+    let claims = claims(&bed, &bed.tasks);
+    idle(&bed, &pool, "p-1").await;
+    let mut sandbox = bed.sandbox("s", "p").await;
+    sandbox.spec.resources = serde_json::from_value(json!({"limits": {"memory": "64Mi"}})).unwrap();
+    let none = claims.claim(&at("p"), &sandbox, OnEmpty::Fail).await;
+    assert!(matches!(none, Err(ClaimError::Empty { .. })), "none with these waits: {none:?}");
+    let claimed = claims.claim(&at("p"), &sandbox, OnEmpty::Wait(PATIENCE)).await.unwrap();
+    assert_ne!(claimed.pod, "p-1");
+    let pod = bed.api::<Pod>().get(&claimed.pod).await.unwrap();
+    let limits = pod.spec.unwrap().containers[0].resources.clone().unwrap().limits.unwrap();
+    assert_eq!(limits["memory"].0, "64Mi");
+    assert_eq!(claims.idle(&at("p")), 1, "the one that waits is somebody else's");
     bed.stop().await;
 }

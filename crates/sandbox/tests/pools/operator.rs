@@ -1,6 +1,7 @@
 //! Controllers: pools are kept full, sandboxes get pods.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -10,10 +11,14 @@ use thane_runtime::metrics::Registry;
 use thane_runtime::{SystemClock, Tasks};
 use thane_sandbox::kinds::{Phase, Sandbox, WarmPool};
 use thane_sandbox::lease::Candidate;
+use thane_sandbox::names;
 use thane_sandbox::operator::{self, Options};
 use thane_sandbox::pods::Shape;
 
 use crate::bed::{ABSENT, Bed, PATIENCE, nobodys_certificates};
+
+/// So long pools of experiments stay here without a sandbox.
+const UNUSED: Duration = Duration::from_secs(5);
 
 fn operate(bed: &Bed, tasks: &Tasks, lease: Option<&str>) {
     let lease = lease.map(|identity| Candidate {
@@ -21,8 +26,14 @@ fn operate(bed: &Bed, tasks: &Tasks, lease: Option<&str>) {
         name: "operator".into(),
         identity: identity.into(),
     });
-    let options =
-        Options { shape: Shape::Embedded, sidecars: nobodys_certificates(), lease, certificates: None, claims: None };
+    let options = Options {
+        shape: Shape::Embedded,
+        sidecars: nobodys_certificates(),
+        lease,
+        certificates: None,
+        claims: None,
+        managed_unused: UNUSED,
+    };
     operator::start(bed.client.clone(), options, SystemClock::shared(), tasks, &mut Registry::default());
 }
 
@@ -138,5 +149,30 @@ async fn two_hundred_wait_and_a_new_template_rolls() {
         }
     });
     waited.await.expect("all idle ones are of the new template");
+    bed.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_of_an_experiment_goes_when_nobody_uses_it() {
+    let bed = Bed::new().await;
+    bed.play_kubelet();
+    let labels = Patch::Merge(json!({"metadata": {"labels": {names::EXPERIMENT: "e"}}}));
+    for name in ["managed-used", "managed-unused", "other"] {
+        bed.pool(name, 1, json!({})).await;
+        bed.api::<WarmPool>().patch(name, &PatchParams::default(), &labels).await.unwrap();
+    }
+    operate(&bed, &bed.tasks.child("operator"), None);
+    let sandbox = bed.sandbox("s", "managed-used").await;
+    bed.until::<Sandbox>("s", "ready", |sandbox| phase(sandbox) == Some(Phase::Ready)).await;
+    let uid = async |name: &str| bed.api::<WarmPool>().get(name).await.unwrap().metadata.uid.unwrap();
+    let used = uid("managed-used").await;
+    if let Some(unused) = bed.api::<WarmPool>().get_opt("managed-unused").await.unwrap() {
+        bed.gone::<WarmPool>("managed-unused", &unused.metadata.uid.unwrap()).await;
+    }
+    assert_eq!(uid("managed-used").await, used, "a sandbox of it is there");
+    uid("other").await;
+    bed.api::<Sandbox>().delete("s", &DeleteParams::default()).await.unwrap();
+    bed.gone::<Sandbox>("s", sandbox.metadata.uid.as_deref().unwrap()).await;
+    bed.gone::<WarmPool>("managed-used", &used).await;
     bed.stop().await;
 }

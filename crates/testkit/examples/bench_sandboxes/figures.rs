@@ -12,6 +12,10 @@ impl Times {
         self.0.push(took);
     }
 
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// What so many of a hundred stayed below.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();

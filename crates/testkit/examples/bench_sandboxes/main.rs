@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use futures::future::join_all;
 use serde_json::json;
 use thane_testkit::peer::Thane;
 
@@ -28,6 +29,12 @@ struct Scale {
 
 const FULL: Scale = Scale { warm: 100, claims: 300, execs: 1000, cold: 30, rounds: 20 };
 const QUICK: Scale = Scale { warm: 10, claims: 20, execs: 50, cold: 3, rounds: 3 };
+/// Who claim at once.
+const CLIENTS: usize = 10;
+/// What is aimed at: a claim of a warm one, a step, and a sandbox that waits.
+const CLAIM_P99: Duration = Duration::from_millis(10);
+const STEP_P50: Duration = Duration::from_millis(3);
+const WAITING_KIB: f64 = 2048.0;
 /// What is in the directory of a sandbox, in MiB, a file for each.
 const SIZES: [usize; 3] = [1, 64, 512];
 
@@ -44,6 +51,11 @@ async fn main() -> Result<()> {
     snapshots(&gateway, &scale).await?;
     beside::measure(scale.rounds * 5)?;
     Ok(())
+}
+
+/// What is aimed at, and whether it is so.
+fn aim(what: &str, holds: bool) -> String {
+    format!("aim {what}: {}", if holds { "holds" } else { "misses" })
 }
 
 fn row(what: &str, times: &Times, note: &str) {
@@ -64,17 +76,22 @@ async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
     println!("| {count} sandboxes made warm | {} | | {:.0} a second |", figures::shown(took), rate(count, took));
     let place = thane.directory().join("hub/node").canonicalize()?;
     let (inside, outside) = (pss_of(&place), pss_kib(&thane.processes()).saturating_sub(before));
-    let each = |kib: u64| format!("{:.0} KiB", f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / approximate(count));
+    let inside_kernel = kernel_kib().saturating_sub(kernel);
+    let share = |kib: u64| f64::from(u32::try_from(kib).unwrap_or(u32::MAX)) / approximate(count);
+    let each = |kib: u64| format!("{:.0} KiB", share(kib));
     println!("| memory of one that waits | {} | | its own processes |", each(inside));
     println!("| | {} | | more in thane |", each(outside));
-    println!("| | {} | | more in the kernel |", each(kernel_kib().saturating_sub(kernel)));
+    println!("| | {} | | more in the kernel |", each(inside_kernel));
+    let all = inside + outside + inside_kernel;
+    println!("| | {} | | together; {} |", each(all), aim("2 MiB", share(all) <= WAITING_KIB));
     let mut claims = Times::default();
     for _ in 0..scale.claims {
         let session = claim(gateway, "bench", &json!({}), &mut claims).await?;
         gateway.end(&session).await?;
         gateway.full("bench", scale.warm).await?;
     }
-    row("claim of a warm one", &claims, &format!("{} of a full pool", scale.claims));
+    let holds = aim("p99 10 ms", claims.percentile(99) <= CLAIM_P99);
+    row("claim of a warm one", &claims, &format!("{} of a full pool; {holds}", scale.claims));
     let mut claims = Times::default();
     let began = Instant::now();
     for _ in 0..scale.claims {
@@ -84,6 +101,7 @@ async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
     let note = format!("{:.0} a second, each ended and replaced meanwhile", rate(scale.claims, began.elapsed()));
     row("claims one after the other", &claims, &note);
     gateway.full("bench", scale.warm).await?;
+    at_once(gateway, scale).await?;
     gateway.ask("POST", "/v1/pools", &json!({"name": "empty", "image": "host", "replicas": 0})).await?;
     let mut cold = Times::default();
     for _ in 0..scale.cold {
@@ -92,6 +110,27 @@ async fn pool(thane: &Thane, gateway: &Gateway, scale: &Scale) -> Result<()> {
     }
     row("claim where none is warm", &cold, "made for it");
     Ok(())
+}
+
+/// Claims of several clients at the same time.
+async fn at_once(gateway: &Gateway, scale: &Scale) -> Result<()> {
+    let began = Instant::now();
+    let clients = (0..CLIENTS).map(|_| async {
+        let mut claims = Times::default();
+        for _ in 0..scale.claims / CLIENTS {
+            let session = claim(gateway, "bench", &json!({}), &mut claims).await?;
+            gateway.end(&session).await?;
+        }
+        anyhow::Ok(claims)
+    });
+    let mut claims = Times::default();
+    for of_one in join_all(clients).await {
+        claims.extend(of_one?);
+    }
+    let rate = rate(scale.claims / CLIENTS * CLIENTS, began.elapsed());
+    let holds = aim("p99 10 ms", claims.percentile(99) <= CLAIM_P99);
+    row(&format!("claims by {CLIENTS} clients at once"), &claims, &format!("{rate:.0} a second; {holds}"));
+    gateway.full("bench", scale.warm).await
 }
 
 /// A session, and how long it took to have it.
@@ -114,7 +153,8 @@ async fn steps(gateway: &Gateway, scale: &Scale) -> Result<()> {
         for _ in 0..scale.execs.min(if command == "true" { usize::MAX } else { 300 }) {
             times.push(gateway.step(&session, command).await?);
         }
-        row(what, &times, note);
+        let holds = aim("p50 3 ms", times.percentile(50) <= STEP_P50);
+        row(what, &times, &format!("{note}; {holds}"));
     }
     gateway.end(&session).await
 }

@@ -156,7 +156,7 @@ async fn scenarios(home: &PeerHome, node: &Node, programs: &Programs) -> Result<
         managed::run_switched(&stage).await?;
         stage.fleet.stop().await?;
     }
-    if is_wanted("sandboxes") {
+    if is_wanted("sandboxes") || is_wanted("speed") {
         sandboxes::run(home, node).await?;
     }
     if has_workflows() {

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 use thane_testkit::client::HttpsClient;
 use thane_testkit::fleet::Programs;
 use thane_testkit::peer::{Absence, PeerHome, Thane};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::left;
 
@@ -82,6 +84,7 @@ async fn run(gateway: &Gateway, thane: &Thane) -> Result<()> {
     steps(gateway, session).await?;
     paths(gateway, session, thane.kubeconfig()).await?;
     much(gateway, session, thane).await?;
+    broken_off(gateway, session).await?;
     gateway.ask("DELETE", &format!("/v1/sessions/{session}"), &Value::Null).await?;
     for name in ["well", "lost"] {
         gateway.ask("DELETE", &format!("/v1/pools/{name}"), &Value::Null).await?;
@@ -158,6 +161,33 @@ async fn open(gateway: &Gateway, session: &str) -> Result<()> {
         ensure!((400..410).contains(&status) && said["kind"] == "user", "{file}: {status} {said}");
         let step = gateway.step(session, &json!({"command": ["ls"], "workDir": root})).await?;
         ensure!(step["error"]["kind"] == "user" && step["output"]["stdout"] == "", "{root}: {step}");
+    }
+    Ok(())
+}
+
+/// An upload that ends in the middle leaves the file as it was, and nothing beside it.
+async fn broken_off(gateway: &Gateway, session: &str) -> Result<()> {
+    gateway.step(session, &json!({"command": ["sh", "-c", "rm -f out; echo whole > file"]})).await?;
+    let address = gateway.0.address();
+    for rest in ["content-length: 2000000\r\n\r\n", "transfer-encoding: chunked\r\n\r\n186a0\r\n"] {
+        let mut stream = TcpStream::connect(address).await?;
+        let head = format!(
+            "POST /v1/sessions/{session}/upload-file HTTP/1.1\r\nhost: {address}\r\nx-arl-path: /workspace/file\r\n{rest}"
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(&vec![b'x'; 100_000]).await?;
+        // Until the first of it is there.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        drop(stream);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let seen = gateway.step(session, &json!({"command": ["sh", "-c", "cat file; ls -A"]})).await?;
+            if seen["output"]["stdout"] == "whole\nfile\n" {
+                break;
+            }
+            ensure!(Instant::now() < deadline, "what broke off is there: {seen}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
     Ok(())
 }

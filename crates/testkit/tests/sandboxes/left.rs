@@ -33,10 +33,13 @@ pub(crate) fn devices() -> Vec<String> {
     names
 }
 
-/// Executors run from the node's folder, so that their program tells.
+/// Executors run from the node's folder, so that their program tells; what they start stays in the node's groups.
 fn processes(node: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|at| std::fs::read_link(at.join("exe")).is_ok_and(|program| program.starts_with(node))).collect()
+    let group = format!("/{}/", group(node));
+    let is_executor = |at: &Path| std::fs::read_link(at.join("exe")).is_ok_and(|program| program.starts_with(node));
+    let is_inside = |at: &Path| std::fs::read_to_string(at.join("cgroup")).is_ok_and(|groups| groups.contains(&group));
+    entries.filter(|at| is_executor(at) || is_inside(at)).collect()
 }
 
 /// What a node calls its control groups.

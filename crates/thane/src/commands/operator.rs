@@ -26,6 +26,9 @@ pub(crate) struct Operator {
     /// Keep pools and sandboxes
     #[arg(long, env = "THANE_OPERATOR_SANDBOXES", value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub(crate) sandboxes: bool,
+    /// After so long without a sandbox, a pool that was made for an experiment goes
+    #[arg(long, env = "THANE_OPERATOR_MANAGED_UNUSED_SECONDS", value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) managed_unused_seconds: u64,
     /// Also follow `AgentWorkload`s; needs its kind and Argo's
     #[arg(long, env = "THANE_OPERATOR_WORKLOADS")]
     pub(crate) workloads: bool,

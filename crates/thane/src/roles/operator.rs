@@ -83,6 +83,7 @@ async fn sandboxes(said: &Operator, client: Client, candidate: Candidate, ground
         lease: Some(candidate),
         certificates: Some(certificates),
         claims: None,
+        managed_unused: Duration::from_secs(said.managed_unused_seconds),
     };
     let role = ground.tasks.child("operator");
     operator::start(client, options, Arc::clone(&ground.clock), &role, &mut ground.registry);

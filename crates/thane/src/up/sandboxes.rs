@@ -144,6 +144,7 @@ async fn keep(
         lease: None,
         certificates: None,
         claims: Some(claims.clone()),
+        managed_unused: operator::MANAGED_UNUSED,
     };
     operator::start(client, options, Arc::clone(place.clock), &tasks, registry);
     Ok(claims)

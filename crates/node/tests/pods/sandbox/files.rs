@@ -96,6 +96,42 @@ fn a_file_that_was_half_there_when_files_came_back_is_sent_again() {
 }
 
 #[test]
+fn what_breaks_off_leaves_the_file_as_it_was() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        sandbox.run("echo whole > file").await;
+        let piece = |sha256: &str| WriteFileChunk {
+            path: "file".to_owned(),
+            data: b"first".to_vec().into(),
+            expected_sha256: sha256.to_owned(),
+        };
+        // A digest that comes to nothing, as of a gateway whose client has gone.
+        let ended = sandbox.agent.write_file(chunks("file", "unfinished", &[b"first".to_vec()])).await;
+        assert_eq!(ended.unwrap_err().code(), Code::InvalidArgument);
+        // Whoever sent it goes in the middle.
+        let (send, pieces) = tokio::sync::mpsc::channel(1);
+        let mut other = Sandbox::reach(&trust, sandbox.pod.clone()).await;
+        let writing = other.agent.write_file(tokio_stream::wrappers::ReceiverStream::new(pieces));
+        let begun = async {
+            send.send(piece("unfinished")).await.unwrap();
+            while !sandbox.look("cat .thane-* 2>/dev/null || true").await.contains("first") {}
+        };
+        tokio::select! {
+            written = writing => panic!("{written:?}"),
+            () = begun => {}
+        }
+        let clean = async {
+            while sandbox.look("ls -A; cat file").await != "file\nwhole\n" {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(crate::bed::PATIENCE, clean).await.expect("nothing half written is left");
+        bed.delete("p").await;
+        bed
+    });
+}
+
+#[test]
 fn paths_lead_nowhere_else() {
     with_sidecars(|bed, trust| async move {
         let mut sandbox = Sandbox::new(&bed, &trust, "p").await;

@@ -10,7 +10,7 @@ use super::client::{Sandbox, shell, with_sidecars};
 /// Everything about files that a user can see.
 const LOOK: &str = "cd / && find workspace root opt var home tmp etc -xdev \
                     \\( -type d -printf '%p %y %m %U:%G\\n' -o -printf '%p %y %m %U:%G %s %l %n\\n' \\) | sort; \
-                    find workspace root opt -xdev -type f -print0 | sort -z | xargs -0 -r sha256sum 2>&1; stat -c %a /; du -k workspace/sparse 2>/dev/null || true";
+                    find workspace root opt etc -xdev -type f -print0 | sort -z | xargs -0 -r sha256sum 2>&1; stat -c %a /; du -k workspace/sparse 2>/dev/null || true";
 
 /// What steps do, one after the other.
 const STEPS: [&str; 10] = [
@@ -21,7 +21,7 @@ const STEPS: [&str; 10] = [
     "truncate -s 100M sparse && printf end >> sparse && touch -t 200001010000 old",
     "rm -rf moved/new && echo file > moved/new && rmdir link && ln -s nowhere link",
     "true",
-    "rm /etc/passwd && echo gone > /etc/group && chmod 711 / && mv moved/e /opt/e && echo x >> /opt/e/g",
+    "echo 192.0.2.1 there >> /etc/hosts && rm /etc/resolv.conf /etc/passwd && echo gone > /etc/group && chmod 711 / && mv moved/e /opt/e && echo x >> /opt/e/g",
     "python3 -c 'import os; os.rename(\"moved\", \"again\")' && mkdir moved && touch 'moved/a b' && chmod 000 'moved/a b'",
     "rm -rf again sparse hard old moved link /opt/e",
 ];
@@ -157,8 +157,15 @@ fn many_layers_become_one_and_nothing_changes() {
         let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
         let mut seen = Vec::new();
         for step in 0..66 {
+            // A directory that has another name after each step, with one that comes out of it and goes back, and one of the image.
+            let renamed = match step {
+                0 => "mkdir -p r0/in/deep && echo x > r0/in/deep/f".to_owned(),
+                30 => "mv r29/in out && mv r29 r30 && mv /var/log /opt/log && echo y > /opt/log/f".to_owned(),
+                40 => "mv r39 r40 && mv out r40/back && echo z > r40/back/deep/g".to_owned(),
+                _ => format!("mv r{} r{step} && echo {step} > r{step}/last", step - 1),
+            };
             let script = format!(
-                "mkdir -p d/{step} && echo {step} | tee d/last d/{step}/own > new-{step} && rm -rf d/$(({step} - 3)) new-$(({step} - 2))"
+                "{renamed} && mkdir -p d/{step} && echo {step} | tee d/last d/{step}/own > new-{step} && rm -rf d/$(({step} - 3)) new-$(({step} - 2))"
             );
             let record = sandbox.run(&script).await;
             assert_eq!((record.exit_code, record.snapshot.is_empty()), (0, false));

@@ -225,3 +225,42 @@ fn a_shell_has_a_terminal() {
         bed
     });
 }
+
+#[test]
+fn who_reads_nothing_does_not_hold_a_sandbox_for_ever() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        let mut deaf = Sandbox::reach(&trust, sandbox.pod.clone()).await;
+        let flood = deaf.steps.run_step(shell("head -c 200000000 /dev/zero; sleep 4242")).await.unwrap();
+        // By then nothing more of it can be sent.
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        let restored = tokio::time::timeout(crate::bed::PATIENCE, sandbox.restore("", "")).await;
+        assert!(restored.is_ok(), "another waits for ever");
+        restored.unwrap().unwrap();
+        assert_eq!(sandbox.look("echo on").await, "on\n");
+        // Whoever comes back finds the end of what was told, and can ask for the rest.
+        let mut events = flood.into_inner();
+        while let Ok(Some(event)) = events.message().await {
+            assert!(!matches!(event.event, Some(Event::Finished(_))), "what was not told is missed");
+        }
+        bed.delete("p").await;
+        bed
+    });
+}
+
+#[test]
+fn sandboxes_do_not_reach_each_other() {
+    with_sidecars(|bed, trust| async move {
+        let mut sandbox = Sandbox::new(&bed, &trust, "p").await;
+        // From the machine it is reached.
+        let other = Sandbox::new(&bed, &trust, "q").await;
+        let address = other.pod.status.clone().unwrap().pod_ip.unwrap();
+        let script = format!(
+            "python3 -c \"import socket; s = socket.socket(); s.settimeout(3); print(s.connect_ex(('{address}', 50051)) == 0)\""
+        );
+        assert_eq!(sandbox.look(&script).await, "False\n");
+        bed.delete("p").await;
+        bed.delete("q").await;
+        bed
+    });
+}

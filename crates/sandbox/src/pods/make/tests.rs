@@ -108,6 +108,40 @@ fn a_kubelet_is_given_executor_and_sidecar_and_nothing_to_misuse() {
 }
 
 #[test]
+fn what_is_said_nothing_of_has_a_bound() {
+    let limits = |resources: Value| {
+        let mut read: ResourceRequirements = serde_json::from_value(resources).unwrap();
+        limit(&mut read);
+        serde_json::to_value(read.limits).unwrap()
+    };
+    for (said, expected) in [
+        (json!({}), json!({"cpu": "1", "memory": "1Gi"})),
+        (json!({"limits": {"memory": "64Mi"}}), json!({"cpu": "1", "memory": "64Mi"})),
+        (json!({"requests": {"cpu": "250m", "memory": "4Gi"}}), json!({"cpu": "1", "memory": "4Gi"})),
+        (json!({"requests": {"cpu": "1500m", "memory": "2e9"}}), json!({"cpu": "1500m", "memory": "2e9"})),
+        (json!({"limits": {"cpu": "2", "memory": "8Gi"}}), json!({"cpu": "2", "memory": "8Gi"})),
+    ] {
+        assert_eq!(limits(said.clone()), expected, "{said}");
+    }
+    assert_eq!(made(&Shape::Embedded)["spec"]["containers"][0]["resources"]["limits"]["memory"], "1Gi");
+}
+
+#[test]
+fn a_template_weakens_nothing_on_a_cluster() {
+    let mut pool = pool();
+    let spec = pool.spec.template.spec.as_mut().unwrap();
+    spec.share_process_namespace = Some(true);
+    let own = json!({"seccompProfile": {"type": "Unconfined"}, "appArmorProfile": {"type": "Unconfined"},
+        "sysctls": [{"name": "kernel.msgmax", "value": "1"}], "seLinuxOptions": {"type": "spc_t"}, "fsGroup": 7});
+    spec.security_context = Some(serde_json::from_value(own).unwrap());
+    let pod = serde_json::to_value(make(&pool, &cluster(), None)).unwrap();
+    assert!(pod["spec"].get("shareProcessNamespace").is_none());
+    let expected = json!({"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 7,
+        "seccompProfile": {"type": "RuntimeDefault"}});
+    assert_eq!(pod["spec"]["securityContext"], expected);
+}
+
+#[test]
 fn tools_come_as_volumes() {
     let pod = made(&Shape::Embedded);
     let (spec, pool) = (&pod["spec"], pool());
