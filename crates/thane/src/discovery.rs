@@ -97,7 +97,7 @@ pub(crate) async fn agent(
 pub(crate) fn serve(
     agent: &Arc<Agent>,
     listeners: Vec<Box<dyn Listener>>,
-    limits: Limits,
+    limits: &Limits,
     ground: &Ground,
     metrics: &mut Metrics,
 ) {

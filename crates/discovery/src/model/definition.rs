@@ -67,6 +67,7 @@ mod tests {
     #[test]
     fn what_says_nothing_takes_nothing_and_reads_the_same() {
         let said = CheckDefinition { ttl: Duration::from_secs(1), ..CheckDefinition::default() };
+        let mut changed = Definition::from(said.clone());
         for definition in [CheckDefinition::default(), said] {
             let small = Definition::from(definition.clone());
             assert_eq!((*small == definition, small.0.is_none()), (true, definition == CheckDefinition::default()));
@@ -74,8 +75,6 @@ mod tests {
             assert_eq!(serde_json::to_string(&small).unwrap(), text);
             assert_eq!(serde_json::from_str::<Definition>(&text).unwrap(), small);
         }
-        let mut changed = Definition::default();
-        changed.ttl = Duration::from_secs(1);
         changed.ttl = Duration::ZERO;
         assert_eq!(changed, Definition::default());
         assert!(size_of::<crate::model::Check>() < 256, "{}", size_of::<crate::model::Check>());

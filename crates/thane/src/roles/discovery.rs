@@ -114,7 +114,7 @@ pub(super) async fn agent(
         listeners.push(bind(&ground.network, address, "--consul-address").await?);
     }
     let limits = limits(wanted.rate_limit, wanted.client_connections);
-    discovery::serve(&agent, listeners, limits, &floor, &mut ground.registry);
+    discovery::serve(&agent, listeners, &limits, &floor, &mut ground.registry);
     let backend: Arc<dyn Backend> = agent;
     let names = names(&wanted.dns);
     let dns = discovery::resolve(backend, wanted.dns_address, names, &floor, &mut ground.registry).await?;

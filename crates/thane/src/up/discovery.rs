@@ -60,7 +60,7 @@ pub(super) async fn agents(
             ..Options::new((*name).clone())
         };
         let agent = discovery::agent(&file, options, Some(tls), &ground, metrics).await?;
-        discovery::serve(&agent, vec![listener], Limits::default(), &ground, metrics);
+        discovery::serve(&agent, vec![listener], &Limits::default(), &ground, metrics);
         let backend: Arc<dyn Backend> = agent;
         let dns =
             discovery::resolve(backend, above(up.dns_address), dns::Settings::default(), &ground, metrics).await?;
