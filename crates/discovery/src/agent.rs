@@ -188,7 +188,6 @@ async fn open(
         ledger: OnceLock::new(),
         changes: watch::Sender::new(0),
         client: Mutex::new(None),
-        lost_at: Mutex::new(clock.monotonic()),
         popular: Mutex::default(),
         is_compressed: options.is_compressed,
     }))

@@ -135,7 +135,22 @@ pub trait LocalAgent: Send + Sync {
     fn services(&self) -> Arc<BTreeMap<String, LocalService>>;
 
     /// Every check that runs here, by id.
-    fn checks(&self) -> Arc<BTreeMap<String, Check>>;
+    fn checks(&self) -> Arc<BTreeMap<String, Arc<Check>>>;
+
+    /// One instance registered here.
+    fn service(&self, id: &str) -> Option<Arc<Service>> {
+        self.services().get(id).map(|known| Arc::clone(&known.service))
+    }
+
+    /// One check that runs here.
+    fn check(&self, id: &str) -> Option<Arc<Check>> {
+        self.checks().get(id).cloned()
+    }
+
+    /// The checks about an instance, or, without id, about the node; by id.
+    fn checks_about(&self, service_id: &str) -> Vec<Arc<Check>> {
+        self.checks().values().filter(|check| check.service_id == service_id).cloned().collect()
+    }
 
     /// Registers or replaces an instance with its checks. With `replace_checks`, checks of it not named go.
     fn register(

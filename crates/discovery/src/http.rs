@@ -6,6 +6,7 @@ mod connection;
 mod metrics;
 mod query;
 mod rate;
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -106,6 +107,12 @@ pub struct TooLarge {
 pub struct Limits {
     /// Connections at once; more wait to be accepted. Blocked queries hold one each.
     pub connections_max: usize,
+    /// Connections of one client address at once; further ones are closed.
+    pub client_max: usize,
+    /// The same for this machine, whose programs share their addresses.
+    pub local_client_max: usize,
+    /// Bytes of bodies at once, of which it is not known yet who sends them; requests beyond are refused.
+    pub bodies_max: usize,
     /// A connection that stays silent for so long is closed.
     pub idle_max: Duration,
     /// A body of which nothing arrives for so long is given up.
@@ -121,6 +128,9 @@ impl Default for Limits {
         // A little above the bound on blocked queries, so that others still get in.
         Self {
             connections_max: 12_000,
+            client_max: 200,
+            local_client_max: 4_096,
+            bodies_max: 64 * 1024 * 1024,
             idle_max: Duration::from_mins(5),
             body_idle_max: Duration::from_secs(30),
             local_only: false,

@@ -34,7 +34,7 @@ use crate::registry::{AgentRecord, Id, Tables, Thing};
 use crate::topic::{Delta, Topic, TopicData};
 
 pub use error::Error;
-pub use follow::Follower;
+pub use follow::{Follower, TOPICS_MAX};
 pub use metrics::Metrics;
 
 use cold::Hot;

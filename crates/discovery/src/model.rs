@@ -1,6 +1,7 @@
 //! The nouns. Their JSON form here is how they are stored and travel; what Consul's clients see is made by `consul`.
 
 mod access;
+mod definition;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use access::{NodeIdentity, Policy, Resource, Rule, RuleSet, Token};
+pub use definition::Definition;
 
 /// A point in the registry's history. Grows with every change, never goes back, survives restarts and restores.
 pub type Index = u64;
@@ -162,7 +164,7 @@ pub struct Check {
     pub kind: String,
     /// How it is run, for whoever asks; the agent that runs it keeps its own.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub definition: CheckDefinition,
+    pub definition: Definition,
 }
 
 /// How a check is run, as Consul's clients see it.

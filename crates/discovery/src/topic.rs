@@ -1,5 +1,6 @@
 //! What is read, blocked on, cached, pushed and resumed.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -127,20 +128,35 @@ pub struct Delta {
     pub removed: Vec<RowKey>,
 }
 
+/// A row's key, borrowed.
+type Order<'a> = (u8, Cow<'a, str>, &'a str);
+
+impl RowKey {
+    fn order(&self) -> Order<'_> {
+        (self.0, Cow::Borrowed(&self.1), &self.2)
+    }
+}
+
 impl Row {
     /// What orders rows and says which one a delta means.
     pub fn key(&self) -> RowKey {
-        match self {
-            Self::Name { name, .. } => RowKey(0, name.clone(), String::new()),
-            Self::Node(node) => RowKey(1, node.value.name.clone(), String::new()),
-            Self::Instance(it) => RowKey(2, it.node.value.name.clone(), it.service.value.id.clone()),
-            Self::Check(node, check) => RowKey(3, node.clone(), check.value.id.clone()),
-            Self::Key(entry) => RowKey(4, entry.value.key.clone(), String::new()),
-            Self::Session(session) => RowKey(5, session.value.id.clone(), String::new()),
-            Self::Event(event) => RowKey(6, format!("{:020}", event.value.ltime), event.value.id.clone()),
-            Self::Token(token) => RowKey(7, token.value.accessor.clone(), String::new()),
-            Self::RuleSet(set) => RowKey(8, set.value.id.clone(), String::new()),
-        }
+        let (sort, name, id) = self.order();
+        RowKey(sort, name.into_owned(), id.to_owned())
+    }
+
+    fn order(&self) -> Order<'_> {
+        let (sort, name, id) = match self {
+            Self::Name { name, .. } => (0, name, ""),
+            Self::Node(node) => (1, &node.value.name, ""),
+            Self::Instance(it) => (2, &it.node.value.name, it.service.value.id.as_str()),
+            Self::Check(node, check) => (3, node, check.value.id.as_str()),
+            Self::Key(entry) => (4, &entry.value.key, ""),
+            Self::Session(session) => (5, &session.value.id, ""),
+            Self::Event(event) => return (6, format!("{:020}", event.value.ltime).into(), &event.value.id),
+            Self::Token(token) => (7, &token.value.accessor, ""),
+            Self::RuleSet(set) => (8, &set.value.id, ""),
+        };
+        (sort, Cow::Borrowed(name), id)
     }
 
     /// When it last changed.
@@ -165,7 +181,7 @@ impl Row {
 impl TopicData {
     /// Content at an index; rows must be in order.
     pub fn new(index: Index, rows: Vec<Row>) -> Self {
-        debug_assert!(rows.is_sorted_by_key(Row::key), "rows out of order");
+        debug_assert!(is_sorted(&rows), "rows out of order");
         Self { index, rows, hidden: false, memos: Default::default() }
     }
 
@@ -183,23 +199,74 @@ impl TopicData {
         if delta.since.is_some_and(|since| since > self.index) {
             return None;
         }
-        let kept = if delta.since.is_some() { self.rows.as_slice() } else { &[] };
-        let mut rows = Vec::with_capacity(kept.len() + delta.changed.len());
-        let mut changed = delta.changed.iter().peekable();
-        for row in kept {
-            let key = row.key();
-            while let Some(new) = changed.next_if(|new| new.key() < key) {
-                rows.push(new.clone());
+        let rows = match delta.since {
+            None => delta.changed.clone(),
+            Some(_) if is_small(delta) => {
+                let mut rows = self.rows.clone();
+                splice(&mut rows, delta);
+                rows
             }
-            if let Some(new) = changed.next_if(|new| new.key() == key) {
-                rows.push(new.clone());
-            } else if delta.removed.binary_search(&key).is_err() {
-                rows.push(row.clone());
-            }
-        }
-        rows.extend(changed.cloned());
+            Some(_) => merge(&self.rows, delta),
+        };
         Some(Self::new(delta.index, rows))
     }
+
+    /// The same; content that nobody else has is changed where it is.
+    pub fn applied(self: Arc<Self>, delta: &Delta) -> Option<Arc<Self>> {
+        let mut own = self;
+        let is_next = delta.since.is_some_and(|since| since <= own.index) && is_small(delta);
+        match Arc::get_mut(&mut own) {
+            Some(data) if is_next => {
+                splice(&mut data.rows, delta);
+                *data = Self::new(delta.index, std::mem::take(&mut data.rows));
+                Some(own)
+            }
+            _ => own.apply(delta).map(Arc::new),
+        }
+    }
+}
+
+/// So many rows are put in one by one; with more, all rows are gone through once.
+const SPLICED_MAX: usize = 64;
+
+fn is_small(delta: &Delta) -> bool {
+    delta.changed.len() + delta.removed.len() <= SPLICED_MAX
+}
+
+fn is_sorted(rows: &[Row]) -> bool {
+    rows.is_sorted_by(|one, next| one.order() <= next.order())
+}
+
+fn splice(rows: &mut Vec<Row>, delta: &Delta) {
+    for gone in &delta.removed {
+        if let Ok(place) = rows.binary_search_by(|row| row.order().cmp(&gone.order())) {
+            rows.remove(place);
+        }
+    }
+    for new in &delta.changed {
+        match rows.binary_search_by(|row| row.order().cmp(&new.order())) {
+            Ok(place) => rows[place] = new.clone(),
+            Err(place) => rows.insert(place, new.clone()),
+        }
+    }
+}
+
+fn merge(before: &[Row], delta: &Delta) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(before.len() + delta.changed.len());
+    let mut changed = delta.changed.iter().peekable();
+    for row in before {
+        let order = row.order();
+        while let Some(new) = changed.next_if(|new| new.order() < order) {
+            rows.push(new.clone());
+        }
+        if let Some(new) = changed.next_if(|new| new.order() == order) {
+            rows.push(new.clone());
+        } else if delta.removed.binary_search_by(|gone| gone.order().cmp(&order)).is_err() {
+            rows.push(row.clone());
+        }
+    }
+    rows.extend(changed.cloned());
+    rows
 }
 
 impl PartialEq for TopicData {
@@ -232,5 +299,27 @@ mod tests {
         assert_eq!(after.apply(&Delta { since: Some(9), ..delta.clone() }), None, "something between was missed");
         let all = after.apply(&Delta { since: None, ..delta }).expect("everything");
         assert_eq!(all.rows.len(), 3);
+    }
+
+    #[test]
+    fn however_many_rows_a_delta_has_it_comes_to_the_same() {
+        let mut data = Arc::new(TopicData::new(1, (0..200).map(|n| key(&format!("{:03}", 2 * n), 1)).collect()));
+        for (round, count) in [0, 1, 3, 63, 64, 65, 150].into_iter().enumerate() {
+            let index = u64::try_from(round).expect("small") + 2;
+            let name = |n: usize| format!("{:03}", (n * 7 + round * 31) % 400);
+            let mut changed: Vec<Row> = (0..count).map(|n| key(&name(n), index)).collect();
+            let mut removed: Vec<RowKey> = (0..count / 3).map(|n| key(&name(n + 200), 0).key()).collect();
+            changed.sort_by_key(Row::key);
+            changed.dedup();
+            removed.sort();
+            let delta = Delta { topic: Topic::Keys(String::new()), since: Some(index - 1), index, changed, removed };
+            let merged = TopicData::new(index, merge(&data.rows, &delta));
+            let shared = Arc::clone(&data);
+            assert_eq!(Arc::clone(&data).applied(&delta).as_deref(), Some(&merged), "{count} shared");
+            drop(shared);
+            let before = Arc::as_ptr(&data);
+            data = data.applied(&delta).expect("it fits");
+            assert_eq!((&*data, is_small(&delta)), (&merged, Arc::as_ptr(&data) == before), "{count}");
+        }
     }
 }

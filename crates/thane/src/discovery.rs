@@ -12,7 +12,7 @@ use thane_api::code;
 use thane_discovery::agent::{self, Agent};
 use thane_discovery::backend::Backend;
 use thane_discovery::consul::{self, Consul};
-use thane_discovery::http::{self, Edge, Limits, Rate};
+use thane_discovery::http::{self, Edge, Limits};
 use thane_discovery::hub::{self, Registry};
 use thane_discovery::native::{self, Native};
 use thane_discovery::{dns, wire};
@@ -97,7 +97,7 @@ pub(crate) async fn agent(
 pub(crate) fn serve(
     agent: &Arc<Agent>,
     listeners: Vec<Box<dyn Listener>>,
-    rate: Option<Rate>,
+    limits: &Limits,
     ground: &Ground,
     metrics: &mut Metrics,
 ) {
@@ -120,7 +120,7 @@ pub(crate) fn serve(
     let consul = Arc::new(Consul::new(Arc::clone(&backend), theirs, counted.consul.clone()));
     let native = Arc::new(Native::new(backend, ours));
     for listener in listeners {
-        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, rate, &counted, ground);
+        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, limits.clone(), &counted, ground);
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn serve(
 pub(crate) fn serve_hub(
     registry: Arc<dyn Backend>,
     listener: Box<dyn Listener>,
-    rate: Option<Rate>,
+    limits: Limits,
     ground: &Ground,
     metrics: &mut Metrics,
 ) {
@@ -136,7 +136,7 @@ pub(crate) fn serve_hub(
     counted.register(metrics);
     let consul = Consul::new(Arc::clone(&registry), consul::Options::default(), counted.consul.clone());
     let native = Native::new(registry, native::Options::default());
-    answer(vec![Arc::new(consul), Arc::new(native)], listener, rate, &counted, ground);
+    answer(vec![Arc::new(consul), Arc::new(native)], listener, limits, &counted, ground);
 }
 
 /// What the APIs count.
@@ -161,12 +161,12 @@ impl Counted {
 fn answer(
     routes: Vec<Arc<dyn http::Routes>>,
     listener: Box<dyn Listener>,
-    rate: Option<Rate>,
+    limits: Limits,
     counted: &Counted,
     ground: &Ground,
 ) {
     let local_only = listener.local_addr().ip().is_loopback();
-    let edge = Edge { routes, limits: Limits { local_only, rate, ..Limits::default() }, metrics: counted.http.clone() };
+    let edge = Edge { routes, limits: Limits { local_only, ..limits }, metrics: counted.http.clone() };
     http::serve(listener, edge, &ground.tasks.child("api"));
 }
 

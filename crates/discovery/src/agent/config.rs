@@ -15,6 +15,7 @@ use serde::Deserialize;
 use thane_runtime::config::units::Span;
 
 use super::{Adjustable, Cadence, Limits, Options};
+use crate::hub::TOPICS_MAX;
 
 pub use again::load;
 pub use follow::follow;
@@ -22,10 +23,10 @@ pub use units::{Compression, Cores, Memory, OneOrMany};
 pub(super) use way::is_here;
 pub use way::{far, files, hubs, only_here};
 
-/// Kept per topic, very roughly: what a memory limit is compared with.
-const BYTES_PER_ENTRY: u64 = 3 * 1024;
 /// What an agent needs before it holds anything.
 const BYTES_AT_REST: u64 = 16 * 1024 * 1024;
+/// However little there is left, it holds so much.
+const BYTES_MIN: u64 = 1024 * 1024;
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -340,23 +341,28 @@ impl Config {
         })
     }
 
-    /// What is held: no more than a memory limit has room for.
+    /// What is held: no more than a memory limit has room for, and than the hub pushes.
     fn limits(&self, warnings: &mut Vec<String>) -> Limits {
-        let mut entries = self.cache.max_entries.max(1);
-        if let Some(Memory(bytes)) = self.resources.memory_limit {
-            let room =
-                usize::try_from(bytes.saturating_sub(BYTES_AT_REST) / BYTES_PER_ENTRY).unwrap_or(usize::MAX).max(16);
-            if room < entries {
-                warnings.push(format!("agent.resources.memory_limit: room for {room} entries, not {entries}"));
-                entries = room;
+        let usual = Limits::default();
+        let most = TOPICS_MAX;
+        if self.cache.max_entries > most {
+            warnings.push(format!("agent.cache.max_entries: a hub pushes at most {most} topics to one agent"));
+        }
+        let mut bytes = usual.bytes;
+        if let Some(Memory(limit)) = self.resources.memory_limit {
+            let room = limit.saturating_sub(BYTES_AT_REST);
+            if room < BYTES_MIN {
+                warnings.push("agent.resources.memory_limit: less than an agent needs by itself".to_owned());
             }
+            bytes = usize::try_from(room.max(BYTES_MIN)).unwrap_or(usize::MAX);
         }
         Limits {
-            entries,
+            entries: self.cache.max_entries.clamp(1, most),
+            bytes,
+            open_bytes: usual.open_bytes.min(bytes / 4),
             service_ttl: self.cache.service_ttl.0,
             kv_ttl: self.cache.kv_ttl.0,
             health_ttl: self.cache.health_ttl.0,
-            ..Limits::default()
         }
     }
 }

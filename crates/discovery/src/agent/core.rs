@@ -50,7 +50,6 @@ pub(super) struct Core {
     /// Grows with every change of what is registered here.
     pub(super) changes: watch::Sender<u64>,
     pub(super) client: Mutex<Option<Client>>,
-    pub(super) lost_at: Mutex<Duration>,
     pub(super) popular: Mutex<Vec<Topic>>,
     pub(super) is_compressed: bool,
 }
@@ -96,20 +95,9 @@ impl Core {
 
     /// The hub is gone.
     pub(super) fn lost(&self) {
-        let had_one = self.client.lock().take().is_some();
-        if had_one {
-            *self.lost_at.lock() = self.clock.monotonic();
-        }
+        self.client.lock().take();
         self.followed.disconnected();
         self.pending.lock().disconnected();
-    }
-
-    /// How long ago the hub was last there.
-    pub(super) fn silence(&self) -> Duration {
-        if self.followed.is_connected() {
-            return Duration::ZERO;
-        }
-        self.clock.monotonic().saturating_sub(*self.lost_at.lock())
     }
 
     /// Every check, as the hub is told of it.
@@ -176,8 +164,9 @@ impl Core {
     fn alias_here(&self, check: &Check) -> Observation {
         let service = &check.definition.alias_service;
         self.ledger().with(|state| {
-            let others = state.checks().values().map(|kept| kept.check.as_ref()).filter(|other| other.id != check.id);
-            let of_it = others.filter(|other| other.service_id.is_empty() || other.service_id == *service);
+            let of_service = (!service.is_empty()).then(|| state.checks_about(service)).into_iter().flatten();
+            let all = state.checks_about("").chain(of_service).map(|kept| kept.check.as_ref());
+            let of_it = all.filter(|other| other.id != check.id);
             let is_there = service.is_empty() || state.services().contains_key(service);
             alias::observation(is_there.then_some(of_it), service)
         })

@@ -17,7 +17,7 @@ use super::checks::machine::Observation;
 use super::connection::{Lost, content, timely};
 use super::options::Reloaded;
 use super::pending::ItemKey;
-use super::state::{Change, ReplaceChecks, unknown_check};
+use super::state::{Change, Kept, ReplaceChecks, unknown_check};
 use super::{Agent, config};
 use crate::backend::{
     Backend, Caller, Consistency, Freshness, LocalAgent, LocalService, Place, Reading, Unavailable, Wake,
@@ -33,7 +33,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const SEEN_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) type Services = BTreeMap<String, LocalService>;
-pub(super) type Checks = BTreeMap<String, Check>;
+pub(super) type Checks = BTreeMap<String, Arc<Check>>;
 
 /// Something made from what is registered here, made again only when that has changed.
 #[derive(Default)]
@@ -82,7 +82,13 @@ impl Agent {
         match held {
             Some(reading) => Ok(reading),
             // There is no room to hold it, or its push is late.
-            None => self.fetch(topic, caller).await,
+            None => {
+                let fetched = self.fetch(topic, caller).await;
+                if fetched.is_ok() {
+                    self.core.followed.missed();
+                }
+                fetched
+            }
         }
     }
 
@@ -185,7 +191,7 @@ impl Backend for Agent {
 }
 
 impl LocalAgent for Agent {
-    fn services(&self) -> Arc<BTreeMap<String, LocalService>> {
+    fn services(&self) -> Arc<Services> {
         let version = *self.core.changes.borrow();
         self.services.get(version, || {
             let all: Vec<_> = self.core.ledger().with(|state| state.services().values().cloned().collect());
@@ -198,14 +204,24 @@ impl LocalAgent for Agent {
         })
     }
 
-    fn checks(&self) -> Arc<BTreeMap<String, Check>> {
+    fn checks(&self) -> Arc<Checks> {
         let version = *self.core.changes.borrow();
         self.checks.get(version, || {
-            let shown = |state: &super::state::State| {
-                state.checks().iter().map(|(id, kept)| (id.clone(), kept.check.as_ref().clone())).collect()
-            };
-            self.core.ledger().with(shown)
+            let shown = |(id, kept): (&String, &Kept)| (id.clone(), Arc::clone(&kept.check));
+            self.core.ledger().with(|state| state.checks().iter().map(shown).collect())
         })
+    }
+
+    fn service(&self, id: &str) -> Option<Arc<Service>> {
+        self.core.ledger().with(|state| state.services().get(id).cloned())
+    }
+
+    fn check(&self, id: &str) -> Option<Arc<Check>> {
+        self.core.ledger().with(|state| state.checks().get(id).map(|kept| Arc::clone(&kept.check)))
+    }
+
+    fn checks_about(&self, service_id: &str) -> Vec<Arc<Check>> {
+        self.core.ledger().with(|state| state.checks_about(service_id).map(|kept| Arc::clone(&kept.check)).collect())
     }
 
     fn register(
@@ -232,8 +248,7 @@ impl LocalAgent for Agent {
 
     fn update_check<'a>(&'a self, id: &'a str, status: Status, output: String) -> BoxFuture<'a, Result<(), Refusal>> {
         Box::pin(async move {
-            let known = self.core.ledger().with(|state| state.checks().get(id).map(|kept| Arc::clone(&kept.check)));
-            let check = known.ok_or_else(|| unknown_check(id))?;
+            let check = self.check(id).ok_or_else(|| unknown_check(id))?;
             self.core.runners.tell(&check, Observation::new(status, output)).await
         })
     }

@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -46,8 +46,10 @@ pub(super) struct Followed {
     clock: SharedClock,
     /// Which connection this is; odd while it is open.
     epoch: AtomicU64,
-    /// When the last one ended, in milliseconds.
-    lost_at: AtomicU64,
+    /// When the hub was last heard of, in milliseconds.
+    heard_at: AtomicU64,
+    /// About how many bytes all topics take.
+    pub(super) bytes: AtomicUsize,
     wants: Mutex<BTreeMap<Topic, Want>>,
     /// Something is wanted of the hub.
     pub(super) wanted: Notify,
@@ -64,12 +66,14 @@ pub(super) struct Followed {
 
 impl Followed {
     pub(super) fn new(limits: Limits, clock: SharedClock) -> Self {
+        let now = u64::try_from(clock.monotonic().as_millis()).unwrap_or(u64::MAX);
         Self {
             slots: RwLock::new(HashMap::new()),
             limits: RwLock::new(limits),
             clock,
             epoch: AtomicU64::new(0),
-            lost_at: AtomicU64::new(0),
+            heard_at: AtomicU64::new(now),
+            bytes: AtomicUsize::new(0),
             wants: Mutex::new(BTreeMap::new()),
             wanted: Notify::new(),
             turned: Notify::new(),
@@ -106,6 +110,7 @@ impl Followed {
 
     /// The hub pushes from now on: it is asked for everything held, what is read most first.
     pub(super) fn connected(&self) {
+        self.heard();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.wants.lock().clear();
         let slots: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
@@ -115,16 +120,29 @@ impl Followed {
         self.turned.notify_waiters();
     }
 
-    /// Nothing is pushed any more: what is held gets old.
+    /// The hub said something.
+    pub(super) fn heard(&self) {
+        self.heard_at.store(self.now(), Ordering::Release);
+    }
+
+    /// How long ago the hub was last heard of; nothing while it pushes.
+    pub(super) fn silence(&self) -> Duration {
+        if self.is_connected() {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(self.now().saturating_sub(self.heard_at.load(Ordering::Acquire)))
+    }
+
+    /// Nothing is pushed any more: what is held gets old. It has been since the hub was last heard of; that it is gone is
+    /// noticed later.
     pub(super) fn disconnected(&self) {
         if !self.is_connected() {
             return;
         }
-        let now = self.now();
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.lost_at.store(now, Ordering::Release);
+        let heard = self.heard_at.load(Ordering::Acquire);
         for slot in self.slots.read().values() {
-            slot.lost(epoch, now);
+            slot.lost(epoch, heard);
         }
         self.wants.lock().clear();
         self.turned.notify_waiters();
@@ -215,6 +233,7 @@ impl Followed {
                 slot.confirm(epoch);
                 slot.changed.notify_waiters();
                 self.opened(&slot, &data);
+                self.fit(&slot);
                 Some(data)
             }
             slot::Applied::Gap => {
@@ -230,6 +249,7 @@ impl Followed {
     pub(super) fn refused(&self, topic: &Topic) {
         if let Some(slot) = self.find(topic) {
             slot.refuse(self.epoch.load(Ordering::Acquire));
+            self.weigh(&slot);
         }
     }
 
@@ -250,6 +270,22 @@ impl Followed {
         for slot in slots {
             self.want(&slot);
         }
+    }
+
+    /// Asks for some of the keys that are held again, those that follow `last`, from the index they are at. Gives back the
+    /// last of them.
+    pub(super) fn verify_keys(&self, last: Option<&Topic>, most: usize) -> Option<Topic> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let is_key = |slot: &&Arc<Slot>| matches!(slot.topic, Topic::Key(_) | Topic::Keys(_)) && slot.is_fresh(epoch);
+        let mut slots: Vec<Arc<Slot>> = self.slots.read().values().filter(is_key).cloned().collect();
+        slots.sort_unstable_by(|a, b| a.topic.cmp(&b.topic));
+        let next = slots.partition_point(|slot| last.is_some_and(|last| slot.topic <= *last));
+        let mut newest = None;
+        for slot in slots.iter().skip(next).take(most) {
+            self.want(slot);
+            newest = Some(slot.topic.clone());
+        }
+        newest
     }
 
     /// Everything up to an index has been pushed.
@@ -313,15 +349,18 @@ impl Followed {
         let data = self.content(slot)?;
         let now = self.now();
         slot.read_at(now);
-        let is_connected = self.is_connected();
         let age = if is_fresh { 0 } else { now.saturating_sub(slot.fresh_until()) };
-        let silence = if is_connected { 0 } else { now.saturating_sub(self.lost_at.load(Ordering::Acquire)) };
         let freshness = Freshness {
-            connected: is_connected,
-            last_contact: Duration::from_millis(silence),
+            connected: self.is_connected(),
+            last_contact: self.silence(),
             hit: Some(Duration::from_millis(age)),
         };
         Some(Reading { data, freshness })
+    }
+
+    /// A read for which the hub has to be asked.
+    pub(super) fn missed(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is held of a topic; what is not is asked for once, however many wait. `None`: nobody can say.
@@ -353,7 +392,7 @@ impl Followed {
         if was_held {
             self.hits.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.misses.fetch_add(1, Ordering::Relaxed);
+            self.missed();
             reading.freshness.hit = None;
         }
         Some(reading)

@@ -19,8 +19,10 @@ use crate::model::{Check, Service};
 const WAITING_MAX: usize = 1024;
 /// Changes that share a write.
 const GROUP_MAX: usize = 256;
-/// Keys one write may have.
-const KEYS_MAX: usize = 900;
+/// Keys one write may have: fewer than the store takes at once.
+const KEYS_MAX: usize = 1_000;
+/// Bytes of values after which a write is full; the store takes twice as many.
+const WRITE_BYTES: usize = 8 * 1024 * 1024;
 
 /// What happens once changes are durable.
 pub(super) type Committed = Box<dyn Fn(&[Edit]) + Send + Sync>;
@@ -134,9 +136,12 @@ impl Clerk {
         let mut keys: BTreeMap<Bytes, Option<Bytes>> = BTreeMap::new();
         let mut edits = Vec::new();
         let mut answers = Vec::new();
-        while keys.len() < KEYS_MAX
-            && let Some(request) = requests.next()
-        {
+        let mut weight = 0;
+        while let Some(request) = requests.next_if(|next| {
+            weight += self.own.weight(&next.change);
+            // One that does not fit by itself is written in parts.
+            weight <= KEYS_MAX || keys.is_empty()
+        }) {
             match self.own.decide(request.change, self.is_script_allowed) {
                 Ok(decided) => {
                     for edit in &decided {
@@ -167,19 +172,86 @@ impl Clerk {
         }
     }
 
+    /// Writes checks before their services: of what was written in part, checks without a service are left out when it
+    /// is read again.
     async fn keep(&self, keys: BTreeMap<Bytes, Option<Bytes>>) -> Result<(), Refusal> {
-        if keys.is_empty() {
-            return Ok(());
+        let mut keys = keys.into_iter().peekable();
+        while keys.peek().is_some() {
+            let (mut mutations, mut bytes) = (Vec::new(), 0);
+            while mutations.len() < KEYS_MAX
+                && bytes < WRITE_BYTES
+                && let Some((key, value)) = keys.next()
+            {
+                bytes += value.as_ref().map_or(0, Bytes::len);
+                mutations.push(match value {
+                    Some(value) => Mutation::Put { key, value, lease: None },
+                    None => Mutation::Delete { key },
+                });
+            }
+            let txn = Txn { compares: Vec::new(), mutations };
+            self.store.txn(txn).await.map_err(|error| match error {
+                thane_kv::Error::TooLarge { .. } => Refusal::TooLarge(error.to_string()),
+                thane_kv::Error::Busy => Refusal::Busy(error.to_string()),
+                _ => Refusal::Failed(format!("the registration cannot be kept: {error}")),
+            })?;
         }
-        let mutations = keys.into_iter().map(|(key, value)| match value {
-            Some(value) => Mutation::Put { key, value, lease: None },
-            None => Mutation::Delete { key },
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use thane_kv::{MemoryOptions, MemoryStore};
+
+    use super::*;
+    use crate::agent::state::ReplaceChecks;
+    use crate::agent::tests::bed::{service, ttl};
+
+    async fn open(store: &Arc<dyn Store>) -> (Ledger, Tasks) {
+        let (tasks, _) = Tasks::root("test");
+        let state = Arc::new(Mutex::new(load(store.as_ref()).await.unwrap()));
+        (Ledger::start(Arc::clone(store), state, false, Box::new(|_| {}), &tasks), tasks)
+    }
+
+    /// As an earlier version let them be registered: more things than the store takes at once.
+    #[tokio::test]
+    async fn a_service_with_more_checks_than_fit_into_a_write_can_go() {
+        let store: Arc<dyn Store> = MemoryStore::new(MemoryOptions::default());
+        let checks = (0..3_000).map(|n| {
+            Edit::Check(
+                crate::agent::state::Kept {
+                    check: Arc::new(Check { service_id: "web".to_owned(), ..ttl(&format!("{n}")) }),
+                    told: Arc::new(ttl("")),
+                    generation: n,
+                },
+                crate::agent::state::Effect { keep: true, tell: true, run: true },
+            )
         });
-        let txn = Txn { compares: Vec::new(), mutations: mutations.collect() };
-        self.store.txn(txn).await.map(drop).map_err(|error| match error {
-            thane_kv::Error::TooLarge { .. } => Refusal::TooLarge(error.to_string()),
-            thane_kv::Error::Busy => Refusal::Busy(error.to_string()),
-            _ => Refusal::Failed(format!("the registration cannot be kept: {error}")),
-        })
+        let edits = checks.chain([Edit::Service(Arc::new(service("web", "web", 80)))]);
+        for (key, value) in edits.filter_map(|edit| edit.kept()) {
+            let mutation = Mutation::Put { key, value: value.unwrap(), lease: None };
+            store.txn(Txn { compares: Vec::new(), mutations: vec![mutation] }).await.unwrap();
+        }
+        let (ledger, tasks) = open(&store).await;
+        assert_eq!(ledger.with(|state| state.checks().len()), 3_000);
+        ledger.change(Change::Deregister("web".to_owned())).await.unwrap();
+        tasks.shutdown(Duration::from_secs(5)).await;
+        assert_eq!(load(store.as_ref()).await.unwrap().keys(), []);
+    }
+
+    #[tokio::test]
+    async fn those_with_many_checks_hold_up_nobody_who_waits_beside_them() {
+        let store: Arc<dyn Store> = MemoryStore::new(MemoryOptions::default());
+        let (ledger, tasks) = open(&store).await;
+        let ask = |name: String| {
+            let checks = (0..500).map(|n| ttl(&format!("{name}-{n}"))).collect();
+            ledger.change(Change::Register(Box::new(service(&name, &name, 80)), checks, ReplaceChecks::No))
+        };
+        let done = futures::future::join_all((0..9).map(|n| ask(format!("web-{n}")))).await;
+        assert!(done.iter().all(Result::is_ok), "{done:?}");
+        tasks.shutdown(Duration::from_secs(5)).await;
+        assert_eq!(load(store.as_ref()).await.unwrap().keys().len(), 9 * 501);
     }
 }

@@ -84,13 +84,16 @@ impl Collector for Levels {
         ConstGauge::new(ratio).encode(metric)?;
         let help = "How long ago the hub was last there";
         let metric = encoder.encode_descriptor("konsul_agent_cache_age_seconds", help, None, MetricType::Gauge)?;
-        ConstGauge::new(core.silence().as_secs_f64()).encode(metric)?;
+        ConstGauge::new(followed.silence().as_secs_f64()).encode(metric)?;
         let mut entries =
             encoder.encode_descriptor("konsul_agent_cache_entries", "Topics held", None, MetricType::Gauge)?;
         for sort in [Sort::Service, Sort::Kv, Sort::Health] {
             let count = i64::try_from(followed.count(sort)).unwrap_or(i64::MAX);
             ConstGauge::new(count).encode(entries.encode_family(&[("type", sort.as_str())])?)?;
         }
+        let help = "About how many bytes the topics held take";
+        let metric = encoder.encode_descriptor("konsul_agent_cache_bytes", help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::try_from(followed.bytes.load(Ordering::Relaxed)).unwrap_or(i64::MAX)).encode(metric)?;
         let help = "Topics held folded: those read least recently, once many are open";
         let metric = encoder.encode_descriptor("konsul_agent_cache_folded", help, None, MetricType::Gauge)?;
         ConstGauge::new(i64::try_from(followed.folded()).unwrap_or(i64::MAX)).encode(metric)?;

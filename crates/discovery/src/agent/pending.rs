@@ -18,7 +18,7 @@ pub enum ItemKey {
 /// When things are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
-    /// Changes so close together share a batch.
+    /// Changes so close together share a batch; the first after a while leaves at once.
     pub window: Duration,
     /// Items of a batch at most.
     pub batch: usize,
@@ -63,7 +63,9 @@ pub struct Pending {
     cadence: Cadence,
     dirty: BTreeMap<ItemKey, Dirty>,
     version: u64,
-    window_closes: Duration,
+    /// When what waits leaves; `None`: nothing waits for others.
+    window_closes: Option<Duration>,
+    last_sent: Option<Duration>,
     not_before: Duration,
     full_due: Duration,
     health_due: Duration,
@@ -92,7 +94,8 @@ impl Pending {
             cadence,
             dirty: BTreeMap::new(),
             version: 0,
-            window_closes: Duration::ZERO,
+            window_closes: None,
+            last_sent: None,
             not_before: Duration::ZERO,
             full_due: Duration::ZERO,
             health_due: Duration::ZERO,
@@ -107,9 +110,9 @@ impl Pending {
             self.version += 1;
             self.dirty.insert(key, Dirty { version: self.version, not_before: now });
         }
-        if self.window_closes <= now {
-            self.window_closes = now + self.cadence.window;
-        }
+        let quiet = self.last_sent.map_or(now, |sent| sent + self.cadence.window);
+        // Once it is said when it closes that stays, or changes that never stop would never leave.
+        self.window_closes.get_or_insert(now.max(quiet));
     }
 
     /// A hub is there: it is told everything first.
@@ -159,6 +162,7 @@ impl Pending {
         }
         if self.full_due <= now {
             // What changes from here on may or may not be in it: it is sent again.
+            self.window_closes = None;
             self.flight = Some(Flight { is_full: true, keys: Vec::new(), version: self.version });
             return Step::Full;
         }
@@ -168,12 +172,13 @@ impl Pending {
         }
         let ready = self.dirty.iter().filter(|(_, dirty)| dirty.not_before <= now);
         let keys: Vec<ItemKey> = ready.take(self.cadence.batch).map(|(key, _)| key.clone()).collect();
-        let is_closed = self.window_closes <= now || keys.len() >= self.cadence.batch;
-        if !keys.is_empty() && is_closed {
+        let closes = self.window_closes.unwrap_or_default();
+        if !keys.is_empty() && (closes <= now || keys.len() >= self.cadence.batch) {
+            (self.window_closes, self.last_sent) = (None, Some(now));
             self.flight = Some(Flight { is_full: false, keys: keys.clone(), version: self.version });
             return Step::Send(keys);
         }
-        let retry = self.dirty.values().map(|dirty| dirty.not_before.max(self.window_closes)).min();
+        let retry = self.dirty.values().map(|dirty| dirty.not_before.max(closes)).min();
         Step::At(retry.unwrap_or(self.full_due).min(self.full_due).min(self.health_due))
     }
 
@@ -202,6 +207,23 @@ impl Pending {
                 self.dirty.insert(key, Dirty { version: flight.version, not_before: now + self.cadence.retry });
             }
         }
+    }
+
+    /// The hub refused all that was sent, and would again. Everything is said item by item then; others come before what
+    /// was refused.
+    pub fn refused(&mut self, now: Duration) {
+        let retry = self.cadence.retry;
+        match &self.flight {
+            Some(Flight { is_full: true, .. }) => {
+                let Some(flight) = self.flight.take() else { return };
+                for key in flight.keys {
+                    self.dirty.entry(key).or_insert(Dirty { version: flight.version, not_before: now });
+                }
+                self.full_due = now + retry;
+            }
+            _ => self.answered(now, &[]),
+        }
+        self.not_before = now + retry / 10;
     }
 
     /// Nobody knows what became of what was sent.

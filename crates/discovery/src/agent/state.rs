@@ -2,18 +2,20 @@
 
 mod edit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::checks::plan;
 use super::pending::ItemKey;
 use crate::command::{Item, Refusal};
-use crate::model::{Check, CheckDefinition, Service, Status};
+use crate::model::{Check, Definition, Service, Status};
 
 pub use edit::{CHECKS, Change, Edit, Effect, Observed, ReplaceChecks, SERVICES};
 
 /// Instances, and checks, that one agent holds.
 pub const ITEMS_MAX: usize = 10_000;
+/// Checks that one instance has.
+pub const CHECKS_MAX: usize = 512;
 const NODE_MAINTENANCE: &str = "_node_maintenance";
 const SERVICE_MAINTENANCE: &str = "_service_maintenance";
 const MAINTENANCE: &str = "maintenance";
@@ -34,6 +36,8 @@ pub struct Kept {
 pub struct State {
     services: BTreeMap<String, Arc<Service>>,
     checks: BTreeMap<String, Kept>,
+    /// Ids of checks by the instance they are about; empty: the node.
+    about: BTreeMap<String, BTreeSet<String>>,
     generation: u64,
 }
 
@@ -46,8 +50,7 @@ impl State {
             if check.service_id.is_empty() || state.services.contains_key(&check.service_id) {
                 state.generation += 1;
                 let check = Arc::new(check);
-                let kept = Kept { told: Arc::clone(&check), generation: state.generation, check };
-                state.checks.insert(kept.check.id.clone(), kept);
+                state.put(Kept { told: Arc::clone(&check), generation: state.generation, check });
             }
         }
         state
@@ -61,6 +64,21 @@ impl State {
     /// The checks.
     pub fn checks(&self) -> &BTreeMap<String, Kept> {
         &self.checks
+    }
+
+    /// The checks about an instance, or, without id, about the node; by id.
+    pub fn checks_about<'a>(&'a self, service_id: &str) -> impl Iterator<Item = &'a Kept> + use<'a> {
+        self.about.get(service_id).into_iter().flatten().filter_map(move |id| self.checks.get(id))
+    }
+
+    /// How many things a change touches at most.
+    pub fn weight(&self, change: &Change) -> usize {
+        let about = |id: &str| self.about.get(id).map_or(0, BTreeSet::len);
+        match change {
+            Change::Register(service, checks, _) => 1 + checks.len() + about(service_id(service)),
+            Change::Deregister(id) => 1 + about(id),
+            _ => 1,
+        }
     }
 
     /// The item as the hub is told of it now.
@@ -91,7 +109,11 @@ impl State {
             Change::RegisterCheck(check) => {
                 let check = self.of_known_service(*check)?;
                 plan::admit(&check, is_script_allowed)?;
-                Ok(self.put_check(check)?.into_iter().collect())
+                let is_more = self.checks.get(&check.id).is_none_or(|known| known.check.service_id != check.service_id);
+                if is_more && !check.service_id.is_empty() {
+                    room_for(self.checks_about(&check.service_id).count() + 1)?;
+                }
+                Ok(self.put_check(check, &BTreeMap::new())?.into_iter().collect())
             }
             Change::DeregisterCheck(id) if self.checks.contains_key(&id) => Ok(vec![Edit::NoCheck(id)]),
             Change::DeregisterCheck(id) => Err(unknown_check(&id)),
@@ -107,9 +129,32 @@ impl State {
             Edit::NoService(id) => drop(self.services.remove(id)),
             Edit::Check(kept, _) => {
                 self.generation = self.generation.max(kept.generation);
-                self.checks.insert(kept.check.id.clone(), kept.clone());
+                self.put(kept.clone());
             }
-            Edit::NoCheck(id) => drop(self.checks.remove(id)),
+            Edit::NoCheck(id) => {
+                if let Some(gone) = self.checks.remove(id) {
+                    self.unrelate(&gone.check);
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, kept: Kept) {
+        let (id, about) = (kept.check.id.clone(), kept.check.service_id.clone());
+        match self.checks.insert(id.clone(), kept) {
+            Some(before) if before.check.service_id == about => return,
+            Some(before) => self.unrelate(&before.check),
+            None => {}
+        }
+        self.about.entry(about).or_default().insert(id);
+    }
+
+    fn unrelate(&mut self, check: &Check) {
+        if let Some(ids) = self.about.get_mut(&check.service_id) {
+            ids.remove(&check.id);
+            if ids.is_empty() {
+                self.about.remove(&check.service_id);
+            }
         }
     }
 
@@ -123,69 +168,57 @@ impl State {
         if service.name.is_empty() {
             return Err(Refusal::Invalid("Missing service name".to_owned()));
         }
-        if service.id.is_empty() {
-            service.id.clone_from(&service.name);
-        }
+        service.id = service_id(&service).to_owned();
         let is_new = !self.services.contains_key(&service.id);
         if is_new && self.services.len() >= ITEMS_MAX {
             return Err(Refusal::Busy(format!("this agent holds {ITEMS_MAX} services already")));
         }
-        let count = checks.len();
         let mut edits = Vec::new();
-        let mut named = Vec::new();
         if self.services.get(&service.id).is_none_or(|known| **known != service) {
             edits.push(Edit::Service(Arc::new(service.clone())));
         }
-        let mut after = self.clone_for(&service);
-        for (place, mut check) in checks.into_iter().enumerate() {
-            if check.id.is_empty() {
-                check.id = match count {
-                    1 => format!("service:{}", service.id),
-                    _ => format!("service:{}:{}", service.id, place + 1),
-                };
-            }
+        // As they are after what was decided so far: one id may be named twice.
+        let mut drafted: BTreeMap<String, Kept> = BTreeMap::new();
+        let mut named = BTreeSet::new();
+        let ids = check_ids(&service, &checks);
+        for (mut check, id) in checks.into_iter().zip(ids) {
+            check.id = id;
             if check.name.is_empty() {
                 check.name = format!("Service '{}' check", service.name);
             }
             belongs_to(&mut check, &service);
             plan::admit(&check, is_script_allowed)?;
-            named.push(check.id.clone());
-            if let Some(edit) = after.put_check(check)? {
-                after.apply(&edit);
-                edits.push(edit);
-            }
+            named.insert(check.id.clone());
+            edits.extend(self.draft(check, &mut drafted)?);
         }
-        for kept in self.checks.values().filter(|kept| kept.check.service_id == service.id) {
-            if named.contains(&kept.check.id) {
-                continue;
-            }
+        let mut count = named.len();
+        for kept in self.checks_about(&service.id).filter(|kept| !named.contains(&kept.check.id)) {
             if replace == ReplaceChecks::Yes && kept.check.kind != MAINTENANCE {
                 edits.push(Edit::NoCheck(kept.check.id.clone()));
                 continue;
             }
+            count += 1;
             let mut check = kept.check.as_ref().clone();
             belongs_to(&mut check, &service);
-            edits.extend(after.put_check(check)?);
+            edits.extend(self.draft(check, &mut drafted)?);
         }
+        room_for(count)?;
         Ok(edits)
     }
 
-    /// What checks of a service are decided against: a service of many checks counts its own.
-    fn clone_for(&self, service: &Service) -> Self {
-        let of_it = |kept: &&Kept| kept.check.service_id == service.id;
-        let checks = if self.checks.len() + 128 < ITEMS_MAX {
-            self.checks.values().filter(of_it).map(|kept| (kept.check.id.clone(), kept.clone())).collect()
-        } else {
-            self.checks.clone()
-        };
-        Self { services: BTreeMap::new(), checks, generation: self.generation }
+    fn draft(&self, check: Check, drafted: &mut BTreeMap<String, Kept>) -> Result<Option<Edit>, Refusal> {
+        let edit = self.put_check(check, drafted)?;
+        if let Some(Edit::Check(kept, _)) = &edit {
+            drafted.insert(kept.check.id.clone(), kept.clone());
+        }
+        Ok(edit)
     }
 
     fn deregister(&self, id: &str) -> Result<Vec<Edit>, Refusal> {
         if !self.services.contains_key(id) {
             return Err(unknown_service(id));
         }
-        let checks = self.checks.values().filter(|kept| kept.check.service_id == id);
+        let checks = self.checks_about(id);
         let mut edits: Vec<Edit> = checks.map(|kept| Edit::NoCheck(kept.check.id.clone())).collect();
         edits.push(Edit::NoService(id.to_owned()));
         Ok(edits)
@@ -209,18 +242,20 @@ impl State {
     }
 
     /// A check in place of what is there. How it stands is kept: registering again is no reason to flap.
-    fn put_check(&self, mut check: Check) -> Result<Option<Edit>, Refusal> {
+    fn put_check(&self, mut check: Check, drafted: &BTreeMap<String, Kept>) -> Result<Option<Edit>, Refusal> {
         if check.kind.is_empty()
             && let Ok(kind) = plan::kind(&check)
         {
             kind.as_str().clone_into(&mut check.kind);
         }
-        let known = self.checks.get(&check.id);
-        if known.is_none() && self.checks.len() >= ITEMS_MAX {
+        let known = drafted.get(&check.id).or_else(|| self.checks.get(&check.id));
+        let is_new = |id: &&String| !self.checks.contains_key(*id);
+        if known.is_none() && self.checks.len() + drafted.keys().filter(is_new).count() >= ITEMS_MAX {
             return Err(Refusal::Busy(format!("this agent holds {ITEMS_MAX} checks already")));
         }
         if let Some(known) = known
             && check.status == Status::Critical
+            && check.service_id == known.check.service_id
         {
             check.status = known.check.status;
             check.output.clone_from(&known.check.output);
@@ -233,7 +268,8 @@ impl State {
                 && known.check.status == check.status
                 && known.check.service_id == check.service_id
         });
-        let generation = same_run.map_or(self.generation + 1, |known| known.generation);
+        let newest = drafted.values().map(|kept| kept.generation).fold(self.generation, u64::max);
+        let generation = same_run.map_or(newest + 1, |known| known.generation);
         let check = Arc::new(check);
         let effect = Effect { keep: true, tell: true, run: same_run.is_none() };
         Ok(Some(Edit::Check(Kept { told: Arc::clone(&check), check, generation }, effect)))
@@ -268,12 +304,12 @@ impl State {
             service_name: String::new(),
             service_tags: Vec::new(),
             kind: MAINTENANCE.to_owned(),
-            definition: CheckDefinition::default(),
+            definition: Definition::default(),
         };
         if let Some(service) = service {
             belongs_to(&mut check, service);
         }
-        Ok(self.put_check(check)?.into_iter().collect())
+        Ok(self.put_check(check, &BTreeMap::new())?.into_iter().collect())
     }
 
     fn observe(&self, observed: Observed) -> Option<Edit> {
@@ -287,6 +323,29 @@ impl State {
         let told = if tell { Arc::clone(&check) } else { Arc::clone(&kept.told) };
         Some(Edit::Check(Kept { check, told, generation: kept.generation }, Effect { keep: is_turn, tell, run: false }))
     }
+}
+
+/// The id of an instance: without one, its name.
+fn service_id(service: &Service) -> &str {
+    if service.id.is_empty() { &service.name } else { &service.id }
+}
+
+/// The ids that the checks of a registration get.
+pub fn check_ids(service: &Service, checks: &[Check]) -> Vec<String> {
+    let of = service_id(service);
+    let id = |(place, check): (usize, &Check)| match (check.id.as_str(), checks.len()) {
+        ("", 1) => format!("service:{of}"),
+        ("", _) => format!("service:{of}:{}", place + 1),
+        (id, _) => id.to_owned(),
+    };
+    checks.iter().enumerate().map(id).collect()
+}
+
+fn room_for(checks: usize) -> Result<(), Refusal> {
+    if checks > CHECKS_MAX {
+        return Err(Refusal::Invalid(format!("a service has at most {CHECKS_MAX} checks")));
+    }
+    Ok(())
 }
 
 /// There is no such instance here.

@@ -66,12 +66,11 @@ impl Call<'_> {
         loop {
             // What is registered here changes without the hub.
             let wake = local.changed();
-            let services = local.services();
-            let Some(found) = services.get(self.rest) else {
+            let Some(found) = local.service(self.rest) else {
                 return Err(Failure::not_found(format!("unknown service ID: {}", self.rest)));
             };
-            self.access.require(Resource::Service, &found.service.name, Policy::Read)?;
-            let view = AgentServiceView::new(&found.service, &self.place().datacenter);
+            self.access.require(Resource::Service, &found.name, Policy::Read)?;
+            let view = AgentServiceView::new(&found, &self.place().datacenter);
             let hash = content_hash(&self.rendered(&view)?);
             if known != Some(hash.as_str()) || timeout_at(deadline, wake).await.is_err() {
                 let mut answer = self.json(&view.with_hash(&hash))?;
@@ -86,15 +85,14 @@ impl Call<'_> {
     pub(super) fn agent_health_by_id(&self) -> Outcome {
         let id = self.named("Missing serviceID")?;
         let local = self.local()?;
-        let services = local.services();
-        let Some(found) = services.get(id) else {
+        let Some(found) = local.service(id) else {
             let reason = format!("ServiceId {id} not found");
             let nothing = Health { aggregated_status: "critical", service: None, checks: None };
             return self.judged(StatusCode::NOT_FOUND, &reason, &nothing);
         };
-        self.access.require(Resource::Service, &found.service.name, Policy::Read)?;
-        let checks = local.checks();
-        let health = self.health(&found.service, &checks);
+        self.access.require(Resource::Service, &found.name, Policy::Read)?;
+        let checks = [local.checks_about(id), local.checks_about("")].concat();
+        let health = self.health(&found, checks.iter().map(AsRef::as_ref).collect());
         self.judged(status_of(health.aggregated_status), health.aggregated_status, &health)
     }
 
@@ -102,11 +100,14 @@ impl Call<'_> {
         let name = self.named("Missing service Name")?;
         self.access.require(Resource::Service, name, Policy::Read)?;
         let local = self.local()?;
-        let (services, checks) = (local.services(), local.checks());
-        let all: Vec<Health<'_>> = services
-            .values()
-            .filter(|known| known.service.name == name)
-            .map(|known| self.health(&known.service, &checks))
+        let services = local.services();
+        let named = services.values().map(|known| &known.service).filter(|service| service.name == name);
+        let of_node = local.checks_about("");
+        let each: Vec<_> =
+            named.map(|service| (service, [local.checks_about(&service.id), of_node.clone()].concat())).collect();
+        let all: Vec<Health<'_>> = each
+            .iter()
+            .map(|(service, checks)| self.health(service, checks.iter().map(AsRef::as_ref).collect()))
             .collect();
         let worst = all.iter().map(|health| health.aggregated_status).max_by_key(|word| status_of(word).as_u16());
         match worst {
@@ -115,10 +116,8 @@ impl Call<'_> {
         }
     }
 
-    fn health<'d>(&'d self, service: &'d Service, checks: &'d BTreeMap<String, Check>) -> Health<'d> {
-        let own = checks.values().filter(|check| check.service_id == service.id);
-        let nodes = checks.values().filter(|check| check.service_id.is_empty());
-        let checks: Vec<&Check> = own.chain(nodes).collect();
+    /// How an instance does, by its own checks and then its node's.
+    fn health<'d>(&'d self, service: &'d Service, checks: Vec<&'d Check>) -> Health<'d> {
         Health {
             aggregated_status: aggregated(&checks),
             service: Some(AgentServiceView::new(service, &self.place().datacenter)),

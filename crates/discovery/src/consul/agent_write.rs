@@ -4,6 +4,7 @@ use super::call::{Call, Outcome};
 use super::failure::Failure;
 use super::options::boolean;
 use super::route::Endpoint;
+use crate::agent::state::check_ids;
 use crate::decode;
 use crate::model::{Policy, Resource, Status};
 
@@ -37,8 +38,11 @@ impl Call<'_> {
         let (service, checks) = decode::service(self.body()?)?;
         self.access.require(Resource::Service, &service.name, Policy::Write)?;
         let local = self.local()?;
-        if let Some(known) = local.services().get(&service.id) {
-            self.access.require(Resource::Service, &known.service.name, Policy::Write)?;
+        if let Some(known) = local.service(&service.id) {
+            self.access.require(Resource::Service, &known.name, Policy::Write)?;
+        }
+        for id in check_ids(&service, &checks) {
+            self.may_replace(&id)?;
         }
         let query = self.query();
         let replace =
@@ -55,28 +59,27 @@ impl Call<'_> {
 
     /// Refuses what is not registered here, and what the token may not change.
     fn may_on_service(&self) -> Result<(), Failure> {
-        let services = self.local()?.services();
-        let Some(known) = services.get(self.rest) else {
+        let Some(known) = self.local()?.service(self.rest) else {
             return Err(Failure::not_found(format!(
                 "Unknown service ID {:?}. Ensure that the service ID is passed, not the service name.",
                 self.rest
             )));
         };
-        Ok(self.access.require(Resource::Service, &known.service.name, Policy::Write)?)
+        Ok(self.access.require(Resource::Service, &known.name, Policy::Write)?)
     }
 
     async fn register_check(&self) -> Outcome {
         let mut check = decode::check(self.body()?)?;
         let local = self.local()?;
         if !check.service_id.is_empty() {
-            let services = local.services();
-            let Some(known) = services.get(&check.service_id) else {
+            let Some(known) = local.service(&check.service_id) else {
                 return Err(Failure::not_found(format!("ServiceID {:?} does not exist", check.service_id)));
             };
-            check.service_name.clone_from(&known.service.name);
-            check.service_tags.clone_from(&known.service.tags);
+            check.service_name.clone_from(&known.name);
+            check.service_tags.clone_from(&known.tags);
         }
         self.may_on_check(&check.service_name)?;
+        self.may_replace(if check.id.is_empty() { &check.name } else { &check.id })?;
         local.register_check(check).await?;
         Ok(Self::done())
     }
@@ -97,8 +100,7 @@ impl Call<'_> {
 
     /// The kind of a check; refuses what is not registered here, and what the token may not change.
     fn known_check(&self) -> Result<String, Failure> {
-        let checks = self.local()?.checks();
-        let Some(check) = checks.get(self.rest) else {
+        let Some(check) = self.local()?.check(self.rest) else {
             return Err(Failure::not_found(format!(
                 "Unknown check ID {:?}. Ensure that the check ID is passed, not the check name.",
                 self.rest
@@ -106,6 +108,11 @@ impl Call<'_> {
         };
         self.may_on_check(&check.service_name)?;
         Ok(check.kind.clone())
+    }
+
+    /// Refuses who may not change the check that has an id, if one has it.
+    fn may_replace(&self, id: &str) -> Result<(), Failure> {
+        self.local()?.check(id).map_or(Ok(()), |known| self.may_on_check(&known.service_name))
     }
 
     fn may_on_check(&self, service: &str) -> Result<(), Failure> {

@@ -36,6 +36,8 @@ pub(super) fn put_reading(headers: &mut HeaderMap, reading: &Reading, options: &
     headers.insert(BACKEND, HeaderValue::from_static("blocking-query"));
     if detail == Detail::Consistency {
         let word = match options.consistency {
+            // What nobody confirms is stale, whatever was asked for.
+            Consistency::Default if !fresh.connected => "stale",
             Consistency::Default => "leader",
             Consistency::Consistent => "consistent",
             Consistency::Stale => "stale",

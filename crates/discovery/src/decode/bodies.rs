@@ -66,7 +66,7 @@ fn service_checks(fields: Fields<'_>, service: &Service) -> Result<Vec<Check>, R
             service_name: service.name.clone(),
             service_tags: service.tags.clone(),
             kind: checks::kind(&definition).to_owned(),
-            definition,
+            definition: definition.into(),
         });
     }
     Ok(made)
@@ -104,7 +104,7 @@ pub fn check(body: &[u8]) -> Result<Check, Refusal> {
         service_name: String::new(),
         service_tags: Vec::new(),
         kind: checks::kind(&definition).to_owned(),
-        definition,
+        definition: definition.into(),
     })
 }
 

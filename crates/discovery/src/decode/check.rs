@@ -134,7 +134,7 @@ pub(super) fn health(fields: Fields<'_>) -> Result<(String, Check), String> {
         service_name: fields.text(&["ServiceName"]),
         service_tags: fields.texts(&["ServiceTags"]),
         kind,
-        definition,
+        definition: definition.into(),
     };
     Ok((fields.text(&["Node"]), check))
 }

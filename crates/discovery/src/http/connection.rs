@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::rate::{Client, Rates, TooMany};
+use super::room::{Clients, Room, Share};
 use super::{Answer, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
 
 /// The whole head of a request.
@@ -39,6 +40,7 @@ type OutBody = Either<Full<Bytes>, BoxBody<Bytes, std::io::Error>>;
 struct Desk {
     edge: Arc<Edge>,
     rates: Option<Rates>,
+    bodies: Room,
     started: Instant,
 }
 
@@ -66,8 +68,9 @@ fn shown<'a>(head: &Head<'a>) -> Option<&'a [u8]> {
 
 pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: &Tasks) {
     let rates = edge.limits.rate.map(Rates::new);
-    let desk = Arc::new(Desk { edge, rates, started: Instant::now() });
-    let edge = &desk.edge;
+    let bodies = Room::new(edge.limits.bodies_max);
+    let desk = Arc::new(Desk { edge, rates, bodies, started: Instant::now() });
+    let (edge, clients) = (&desk.edge, Arc::new(Clients::default()));
     let slots = Arc::new(Semaphore::new(edge.limits.connections_max));
     loop {
         if slots.available_permits() == 0 {
@@ -77,6 +80,13 @@ pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: 
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((io, peer)) => {
+                let is_here = peer.ip().to_canonical().is_loopback();
+                let most = if is_here { edge.limits.local_client_max } else { edge.limits.client_max };
+                // One client alone must not take all there is.
+                let Some(seat) = clients.seat(peer.ip(), most) else {
+                    edge.metrics.full();
+                    continue;
+                };
                 let (desk, group) = (Arc::clone(&desk), tasks.clone());
                 tasks.spawn("discovery connection", async move {
                     let _counted = desk.edge.metrics.connected();
@@ -84,7 +94,7 @@ pub(super) async fn accept(edge: Arc<Edge>, listener: Box<dyn Listener>, tasks: 
                         () = connection(&desk, io, peer) => {}
                         () = group.cancelled() => {}
                     }
-                    drop(slot);
+                    drop((slot, seat));
                 });
             }
             Err(error) => {
@@ -138,7 +148,7 @@ async fn answer(desk: &Desk, request: http::Request<Incoming>, peer: SocketAddr)
         Some(answer) => answer,
         None => {
             let body_max = routes.body_max(&head);
-            whole(routes.as_ref(), request, peer, body_max, edge.limits.body_idle_max).await
+            whole(desk, routes.as_ref(), request, peer, body_max).await
         }
     };
     edge.metrics.answered(routes.name(), answer.status);
@@ -154,11 +164,11 @@ fn too_many(wait: Duration) -> Answer {
 }
 
 async fn whole(
+    desk: &Desk,
     routes: &dyn Routes,
     request: http::Request<Incoming>,
     peer: SocketAddr,
     body_max: u64,
-    idle_max: Duration,
 ) -> Answer {
     let (parts, body) = request.into_parts();
     let Some(path) = percent_decoded(parts.uri.path()) else {
@@ -168,7 +178,8 @@ async fn whole(
     let Some(query) = Query::parse(parts.uri.query().unwrap_or_default()) else {
         return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "");
     };
-    let body = match read(body, &parts.headers, body_max, idle_max).await {
+    let mut share = desk.bodies.share();
+    let body = match read(body, &parts.headers, body_max, desk.edge.limits.body_idle_max, &mut share).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
@@ -180,6 +191,7 @@ async fn read(
     headers: &HeaderMap,
     body_max: u64,
     idle_max: Duration,
+    share: &mut Share<'_>,
 ) -> Result<Result<Bytes, TooLarge>, Answer> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > body_max) {
@@ -188,16 +200,31 @@ async fn read(
     }
     // One more than allowed, to tell what is too large from what just fits.
     let limit = usize::try_from(body_max).unwrap_or(usize::MAX);
-    match collected(Limited::new(body, limit), idle_max).await {
-        Ok(Some(body)) => Ok(Ok(body)),
-        Ok(None) => Err(Answer::text(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time\n")),
+    match collected(Limited::new(body, limit), idle_max, share).await {
+        Ok(Collected::Whole(body)) => Ok(Ok(body)),
+        Ok(Collected::NoRoom) => Err(no_room()),
+        Ok(Collected::Late) => Err(Answer::text(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time\n")),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Ok(Err(TooLarge { declared })),
         Err(_) => Err(Answer::text(StatusCode::BAD_REQUEST, "the body ended early\n")),
     }
 }
 
-/// The whole body; `None`: its sender fell silent on the way, or is far too slow.
-async fn collected<B>(mut body: Limited<B>, idle_max: Duration) -> Result<Option<Bytes>, BoxError>
+/// Too many bodies are being read.
+fn no_room() -> Answer {
+    let mut answer = Answer::text(StatusCode::SERVICE_UNAVAILABLE, "too much is being sent here, try again later\n");
+    answer.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+/// What became of a body.
+enum Collected {
+    Whole(Bytes),
+    /// Its sender fell silent on the way, or is far too slow.
+    Late,
+    NoRoom,
+}
+
+async fn collected<B>(mut body: Limited<B>, idle_max: Duration, share: &mut Share<'_>) -> Result<Collected, BoxError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -206,10 +233,13 @@ where
     loop {
         let until = deadline.min(Instant::now() + idle_max);
         match timeout_at(until, body.frame()).await {
-            Err(_) => return Ok(None),
-            Ok(None) => return Ok(Some(whole.freeze())),
+            Err(_) => return Ok(Collected::Late),
+            Ok(None) => return Ok(Collected::Whole(whole.freeze())),
             Ok(Some(frame)) => {
                 if let Ok(data) = frame?.into_data() {
+                    if !share.take(data.len()) {
+                        return Ok(Collected::NoRoom);
+                    }
                     whole.extend_from_slice(&data);
                 }
             }

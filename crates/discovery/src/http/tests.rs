@@ -131,3 +131,62 @@ async fn a_body_that_does_not_arrive_is_not_waited_for() {
     let answer = exchange(limits(), &request("PUT /echo/x", &large)).await;
     assert!(answer.contains("too large"), "{answer}");
 }
+
+#[tokio::test]
+async fn what_is_sent_before_anybody_is_asked_who_they_are_is_bounded() {
+    let limits = Limits { bodies_max: 10, ..Limits::default() };
+    let (tasks, _supervisor) = Tasks::root("test");
+    let listener = Tcp.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let port = listener.local_addr().port();
+    serve(listener, Edge { routes: vec![Arc::new(Echo)], limits, metrics: Metrics::default() }, &tasks);
+    let send = async |text: Vec<u8>| {
+        let mut stream = Tcp::shared().connect("127.0.0.1", port).await.unwrap();
+        stream.write_all(&text).await.unwrap();
+        stream
+    };
+    let put = |sent: &str| request("PUT /echo/x", &format!("content-length: 20\r\n\r\n{sent}"));
+    let mut slow = send(put("123456789")).await;
+    let answer = async |text| {
+        let mut answer = String::new();
+        let _ = send(text).await.read_to_string(&mut answer).await;
+        answer
+    };
+    // Until what the slow one sends has arrived there is room.
+    let waiting = async {
+        loop {
+            let answer = answer(put("12345678901234567890")).await;
+            if answer.starts_with("HTTP/1.1 503 ") {
+                return answer;
+            }
+        }
+    };
+    let told = tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("there is no room");
+    assert!(told.contains("retry-after: 1\r\n"), "{told}");
+    drop(slow.write_all(b"01234567890").await);
+    drop(slow);
+    tasks.shutdown(std::time::Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn one_client_has_only_so_many_connections() {
+    let limits = Limits { local_client_max: 2, ..Limits::default() };
+    let (tasks, _supervisor) = Tasks::root("test");
+    let listener = Tcp.bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let port = listener.local_addr().port();
+    serve(listener, Edge { routes: vec![Arc::new(Echo)], limits, metrics: Metrics::default() }, &tasks);
+    let ask = async |keep: bool| {
+        let end = if keep { "" } else { "connection: close\r\n" };
+        let mut stream = Tcp::shared().connect("127.0.0.1", port).await.unwrap();
+        let _ = stream.write_all(format!("GET /echo/quick HTTP/1.1\r\nhost: localhost\r\n{end}\r\n").as_bytes()).await;
+        let mut start = [0; 12];
+        let is_answered = stream.read_exact(&mut start).await.is_ok() && start.ends_with(b" 200");
+        (is_answered, stream)
+    };
+    let (first, second) = (ask(true).await, ask(true).await);
+    assert_eq!((first.0, second.0, ask(true).await.0), (true, true, false));
+    drop(first);
+    let waiting = async { while !ask(false).await.0 {} };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("there is room again");
+    drop(second);
+    tasks.shutdown(std::time::Duration::from_secs(5)).await;
+}

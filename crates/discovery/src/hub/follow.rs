@@ -10,7 +10,7 @@ use super::Shared;
 use crate::topic::Topic;
 
 /// Topics one follower may follow.
-const TOPICS_MAX: usize = 10_000;
+pub const TOPICS_MAX: usize = 10_000;
 
 /// Somebody who is told which of many topics changed.
 pub struct Follower {

@@ -92,7 +92,7 @@ impl Slots {
             let Some(slot) = self.by_topic.get_mut(&topic) else { continue };
             let used = std::mem::replace(slot.used.get_mut(), false);
             slot.data = match slot.data.take() {
-                Some(before) if used || slot.is_wanted() => Some(Arc::new(tables.refresh(&topic, &before, &touches))),
+                Some(before) if used || slot.is_wanted() => Some(tables.refresh(&topic, before, &touches)),
                 _ => None,
             };
             slot.tell(&topic);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use thane_runtime::SharedClock;
@@ -26,6 +27,12 @@ const BATCH_THINGS: usize = 256;
 /// Bytes of values a batch takes before it closes.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
+/// How often within a lease it looks what is due. An agent is heard of three times in it: a hub that stood still for less
+/// than two of these has condemned nobody.
+const TICKS: u32 = 10;
+/// However short leases are, a busy machine is not taken for one that stood still.
+const STALL_MIN: Duration = Duration::from_secs(1);
+
 /// What the writer is asked to do.
 pub(super) enum Job {
     Write { command: Box<Command>, agent: Option<String>, reply: Reply },
@@ -44,6 +51,8 @@ pub(super) struct Writer {
     options: Options,
     clock: SharedClock,
     metrics: Metrics,
+    /// When it last looked what is due.
+    looked: Duration,
 }
 
 /// What is decided and not yet stored.
@@ -79,8 +88,8 @@ impl Writer {
         clock: SharedClock,
         metrics: Metrics,
     ) -> Self {
-        let timers = Timers::new(&options);
-        Self { shared, queue, storage, timers, options, clock, metrics }
+        let (timers, looked) = (Timers::new(&options), clock.monotonic());
+        Self { shared, queue, storage, timers, options, clock, metrics, looked }
     }
 
     /// What has to happen before the first command.
@@ -109,7 +118,7 @@ impl Writer {
     /// Runs until it is told to stop, or the store cannot be used any more.
     pub(super) async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         loop {
-            let wait = self.timers.next().map(|at| at.saturating_sub(self.clock.monotonic()));
+            let wait = self.timers.next().map(|at| at.saturating_sub(self.clock.monotonic()).min(self.tick()));
             let mut batch = Batch::default();
             let mut special = None;
             tokio::select! {
@@ -131,6 +140,21 @@ impl Writer {
             if let Some(job) = special {
                 self.special(job).await?;
             }
+        }
+    }
+
+    /// How often it looks what is due, as long as anything can be.
+    fn tick(&self) -> Duration {
+        self.options.lease / TICKS
+    }
+
+    /// While the hub stood still (its process, its machine, its disk) it heard of nobody, whoever spoke: all of them get
+    /// their full time.
+    fn forgive(&mut self, now: Now) {
+        let gap = now.monotonic.saturating_sub(std::mem::replace(&mut self.looked, now.monotonic));
+        if gap > STALL_MIN.max(self.tick() * 2) && self.timers.next().is_some() {
+            tracing::warn!(?gap, "the hub stood still; every agent and every session gets its full time");
+            self.timers.begin(&self.shared.hot.read().tables, now);
         }
     }
 
@@ -177,6 +201,7 @@ impl Writer {
     /// Decides what has become due.
     fn take_due(&mut self, batch: &mut Batch) {
         let now = self.now();
+        self.forgive(now);
         // Whoever was heard of in this very batch is not late.
         self.grant(batch, now);
         while !batch.is_full()

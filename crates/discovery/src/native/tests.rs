@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::tests::bed::{Door, Hub, Spoke};
+use crate::backend::LocalAgent;
 use crate::command::Command;
 use crate::http::{Content, Query};
 use crate::model::{Policy, Resource, Rule, Token};
@@ -274,6 +275,41 @@ async fn tokens_decide_what_is_allowed() {
         assert_eq!(bed.ask(method, target, body).await.0, status, "{target} {body}");
     }
     assert_eq!(bed.get("/agent/services").await, (200, json!([])), "what may not be seen is not there");
+}
+
+#[tokio::test]
+async fn nobody_takes_the_check_of_a_service_that_is_not_theirs() {
+    let bed = bed().await;
+    let db = r#"{"name": "db", "check": {"checkid": "alive", "ttl": "30s"}}"#;
+    assert_eq!(bed.ask(Method::POST, "/agent/service/register", db).await.0, 200);
+    assert_eq!(bed.ask(Method::POST, "/agent/check/register", r#"{"id": "disk", "ttl": "30s"}"#).await.0, 200);
+    close(&bed).await;
+    let web = r#"{"name": "web"}"#;
+    assert_eq!(bed.ask(Method::POST, "/agent/service/register?token=secret", web).await.0, 200);
+    let backend = Arc::clone(&bed.agent.agent) as Arc<dyn Backend>;
+    let consul =
+        crate::consul::Consul::new(backend, crate::consul::Options::default(), crate::consul::Metrics::default());
+    for id in ["alive", "disk"] {
+        for (target, body) in [
+            ("/agent/check/register", json!({"id": id, "ttl": "1s", "service_id": "web"})),
+            ("/agent/service/register", json!({"name": "web", "check": {"checkid": id, "ttl": "1s"}})),
+            ("/v1/agent/check/register", json!({"CheckID": id, "Name": "x", "TTL": "1s", "ServiceID": "web"})),
+            ("/v1/agent/check/register", json!({"Name": id, "TTL": "1s", "ServiceID": "web"})),
+            ("/v1/agent/service/register", json!({"Name": "web", "Check": {"CheckID": id, "TTL": "1s"}})),
+        ] {
+            let asked = request(Method::PUT, &format!("{target}?token=secret"), body.to_string());
+            let answer =
+                if target.starts_with("/v1") { consul.answer(asked).await } else { bed.native.answer(asked).await };
+            assert_eq!(answer.status, 403, "{target} {body}: {:?}", answer.body());
+        }
+    }
+    assert_eq!(bed.agent.check("alive").map(|check| check.service_id.clone()).as_deref(), Some("db"));
+    let own = json!({"Name": "web", "Check": {"CheckID": "own", "TTL": "1s"}});
+    for _ in 0..2 {
+        let asked = request(Method::PUT, "/v1/agent/service/register?token=secret", own.to_string());
+        let answer = consul.answer(asked).await;
+        assert_eq!(answer.status, 200, "{:?}", answer.body());
+    }
 }
 
 /// A token that is taken back while somebody waits or watches counts no longer.

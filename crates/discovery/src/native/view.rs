@@ -25,9 +25,8 @@ pub(super) struct LocalView<'a> {
 }
 
 impl<'a> LocalView<'a> {
-    pub(super) fn new(local: &'a LocalService, checks: &BTreeMap<String, Check>) -> Self {
+    pub(super) fn new(local: &'a LocalService, status: Status) -> Self {
         let service = &local.service;
-        let own = checks.values().filter(|check| check.service_id.is_empty() || check.service_id == service.id);
         Self {
             id: &service.id,
             name: &service.name,
@@ -35,7 +34,7 @@ impl<'a> LocalView<'a> {
             port: service.port,
             tags: &service.tags,
             meta: &service.meta,
-            status: own.map(|check| check.status).max().unwrap_or(Status::Passing),
+            status,
             in_step: local.in_step,
         }
     }

@@ -16,7 +16,7 @@ pub trait Answers {
     fn topic(&self, topic: &Topic) -> TopicData;
 
     /// A topic's content after some of its rows were touched, given what it was before.
-    fn refresh(&self, topic: &Topic, before: &TopicData, touches: &BTreeMap<Touch, Index>) -> TopicData;
+    fn refresh(&self, topic: &Topic, before: Arc<TopicData>, touches: &BTreeMap<Touch, Index>) -> Arc<TopicData>;
 
     /// What changed in a topic since an index, given what it is now.
     fn delta(&self, topic: &Topic, now: &TopicData, since: Index) -> Delta;
@@ -31,7 +31,7 @@ impl Answers for Tables {
         TopicData::new(newest.max(gone).max(self.tombs.floor), rows)
     }
 
-    fn refresh(&self, topic: &Topic, before: &TopicData, touches: &BTreeMap<Touch, Index>) -> TopicData {
+    fn refresh(&self, topic: &Topic, before: Arc<TopicData>, touches: &BTreeMap<Touch, Index>) -> Arc<TopicData> {
         let mut index = before.index;
         let mut rows: BTreeMap<RowKey, Option<Row>> = BTreeMap::new();
         for (touch, at) in touches {
@@ -46,7 +46,7 @@ impl Answers for Tables {
                 None => delta.removed.push(key),
             }
         }
-        before.apply(&delta).unwrap_or_else(|| self.topic(topic))
+        before.applied(&delta).unwrap_or_else(|| Arc::new(self.topic(topic)))
     }
 
     fn delta(&self, topic: &Topic, now: &TopicData, since: Index) -> Delta {

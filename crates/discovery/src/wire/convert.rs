@@ -11,7 +11,7 @@ use thane_api::wire::discovery as wire;
 use thane_api::wire::discovery::UpdateType;
 
 use crate::command::{Batch, Item};
-use crate::model::{Check, CheckDefinition, Index, Node, Service, ServiceAddress, Status, Weights};
+use crate::model::{Check, Definition, Index, Node, Service, ServiceAddress, Status, Weights};
 use crate::topic::{Delta, Row, RowKey};
 
 pub use packing::{
@@ -36,7 +36,7 @@ struct CheckDetails {
     service_name: String,
     service_tags: Vec<String>,
     kind: String,
-    definition: CheckDefinition,
+    definition: Definition,
 }
 
 /// What of a node has no field of its own.

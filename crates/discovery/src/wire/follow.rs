@@ -12,7 +12,7 @@ use tonic::{Status, Streaming};
 
 use super::{Metrics, PUSHED_BYTES_MAX, convert};
 use crate::backend::{Backend, Consistency};
-use crate::hub::{Follower, Registry};
+use crate::hub::{Follower, Registry, TOPICS_MAX};
 use crate::model::Index;
 use crate::topic::Topic;
 
@@ -21,30 +21,48 @@ use crate::topic::Topic;
 const REPLY_BYTES: usize = 128 * 1024;
 /// Deltas that are remembered as written.
 const WRITTEN_MAX: usize = 4096;
+/// Their bytes.
+const WRITTEN_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Deltas as they were written last: agents that follow the same topic get the same bytes.
 #[derive(Debug, Default)]
-pub(super) struct Written(Mutex<HashMap<Topic, (Index, Index, Bytes)>>);
+pub(super) struct Written(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    deltas: HashMap<Topic, (Index, Index, Bytes)>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Remembers one; all others are forgotten when there is no room for it.
+    fn put(&mut self, topic: &Topic, delta: (Index, Index, Bytes)) {
+        let more = delta.2.len();
+        if more > WRITTEN_BYTES_MAX / 16 {
+            return;
+        }
+        if self.deltas.len() >= WRITTEN_MAX || self.bytes + more > WRITTEN_BYTES_MAX {
+            *self = Self::default();
+        }
+        self.bytes += more;
+        if let Some((.., before)) = self.deltas.insert(topic.clone(), delta) {
+            self.bytes -= before.len();
+        }
+    }
+}
 
 impl Written {
     /// What happened to a topic since an index, and the index it leads to.
     async fn delta(&self, registry: &Registry, topic: &Topic, since: Index) -> Option<(Index, Bytes)> {
         if let Some(reading) = registry.ready(topic, Consistency::Default)
-            && let Some((from, to, bytes)) = self.0.lock().get(topic)
+            && let Some((from, to, bytes)) = self.0.lock().deltas.get(topic)
             && (*from, *to) == (since, reading.data.index)
         {
             return Some((*to, bytes.clone()));
         }
         let delta = registry.delta(topic, since).await;
         let bytes = Bytes::from(serde_json::to_vec(&delta).ok()?);
-        if bytes.len() > PUSHED_BYTES_MAX {
-            return Some((delta.index, bytes));
-        }
-        let mut written = self.0.lock();
-        if written.len() >= WRITTEN_MAX {
-            written.clear();
-        }
-        written.insert(topic.clone(), (since, delta.index, bytes.clone()));
+        self.0.lock().put(topic, (since, delta.index, bytes.clone()));
         Some((delta.index, bytes))
     }
 }
@@ -64,6 +82,8 @@ pub(super) struct Pusher {
     changed: BTreeSet<Topic>,
     /// Topics that are to be pushed even if nothing changed.
     asked: BTreeSet<Topic>,
+    /// Topics that are not pushed to it, and it does not know.
+    unfollowed: Vec<Bytes>,
     /// A reply is owed in any case.
     is_owed: bool,
     /// Everything up to here has been pushed.
@@ -90,6 +110,7 @@ impl Pusher {
             known: HashMap::new(),
             changed: BTreeSet::new(),
             asked: BTreeSet::new(),
+            unfollowed: Vec::new(),
             is_owed: false,
             complete: 0,
         }
@@ -102,7 +123,8 @@ impl Pusher {
         replies: mpsc::Sender<Result<FollowReply, Status>>,
     ) {
         loop {
-            let has_something = self.is_owed || !self.changed.is_empty() || !self.asked.is_empty();
+            let has_topics = !self.changed.is_empty() || !self.asked.is_empty();
+            let has_something = self.is_owed || has_topics || !self.unfollowed.is_empty();
             tokio::select! {
                 request = requests.message() => match request {
                     Ok(Some(request)) => self.take(request),
@@ -132,14 +154,17 @@ impl Pusher {
                 self.asked.remove(&topic);
             }
         }
-        for Subscription { topic, index } in request.subscribe {
-            match serde_json::from_slice::<Topic>(&topic) {
+        for Subscription { topic: bytes, index } in request.subscribe {
+            match serde_json::from_slice::<Topic>(&bytes) {
                 Ok(topic) if self.follower.follow(&topic) => {
                     self.known.insert(topic.clone(), convert::index(index));
                     self.asked.insert(topic);
                 }
                 Ok(_) => {
                     self.metrics.full_sets.inc();
+                    if self.unfollowed.len() < TOPICS_MAX {
+                        self.unfollowed.push(bytes);
+                    }
                 }
                 Err(error) => tracing::debug!(agent = self.agent, %error, "an agent asks for what is no topic"),
             }
@@ -169,7 +194,7 @@ impl Pusher {
     async fn reply(&mut self) -> Option<FollowReply> {
         let current = self.registry.index();
         self.changed.extend(self.follower.settled());
-        let (mut deltas, mut too_large) = (Vec::new(), Vec::new());
+        let (mut deltas, mut too_large) = (Vec::new(), std::mem::take(&mut self.unfollowed));
         let mut bytes = 0;
         while bytes < REPLY_BYTES
             && let Some((topic, is_asked)) = self.next_topic()
@@ -197,5 +222,82 @@ impl Pusher {
         let current_index = convert::signed(self.complete);
         let reply = FollowReply { current_index, deltas, too_large, ..FollowReply::default() };
         Some(if self.is_packed { convert::packed(reply) } else { reply })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::tests::bed::Hub;
+    use crate::agent::tests::put;
+    use crate::topic::Row;
+
+    #[test]
+    fn what_is_remembered_as_written_is_bounded_in_bytes() {
+        let (mut kept, mut largest) = (Kept::default(), 0);
+        for number in 0..10_000_u64 {
+            let length = usize::try_from(number % 4_000).unwrap() * 1024;
+            let topic = Topic::Key((number % 5_000).to_string());
+            kept.put(&topic, (number, number, Bytes::from(vec![0; length])));
+            let bytes: usize = kept.deltas.values().map(|(.., bytes)| bytes.len()).sum();
+            assert!(bytes == kept.bytes && bytes <= WRITTEN_BYTES_MAX && kept.deltas.len() <= WRITTEN_MAX);
+            largest = bytes.max(largest);
+        }
+        assert!(largest > WRITTEN_BYTES_MAX / 2);
+    }
+
+    fn pusher(hub: &Hub) -> Pusher {
+        let parts = (Arc::default(), Arc::default());
+        Pusher::new(&hub.registry, "agent-1".to_owned(), parts.0, parts.1, false, Metrics::default())
+    }
+
+    fn subscribe(topics: impl IntoIterator<Item = (Topic, Index)>) -> FollowRequest {
+        let subscription = |(topic, index): (Topic, Index)| Subscription {
+            topic: serde_json::to_vec(&topic).unwrap().into(),
+            index: convert::signed(index),
+        };
+        FollowRequest { subscribe: topics.into_iter().map(subscription).collect(), ..FollowRequest::default() }
+    }
+
+    /// There every sync returned everything there was.
+    #[tokio::test]
+    async fn defect_2_what_is_pushed_is_what_changed() {
+        let hub = Hub::start().await;
+        for n in 0..50 {
+            hub.registry.write_from(None, put(&format!("k/{n:02}"), "x")).await.unwrap();
+        }
+        let topic = Topic::Keys("k/".to_owned());
+        let before = hub.registry.topic(&topic).await.index;
+        let mut pusher = pusher(&hub);
+        pusher.take(subscribe([(topic.clone(), 0)]));
+        let first = convert::delta(&pusher.reply().await.unwrap().deltas[0]).unwrap();
+        assert_eq!((first.since, first.changed.len(), first.index), (None, 50, before));
+        assert!(pusher.reply().await.is_none(), "nothing changed");
+        hub.registry.write_from(None, put("k/07", "y")).await.unwrap();
+        let pushed = pusher.reply().await.unwrap();
+        let delta = convert::delta(&pushed.deltas[0]).unwrap();
+        assert_eq!((pushed.deltas.len(), delta.since, delta.removed.len()), (1, Some(before), 0));
+        assert!(matches!(&delta.changed[..], [Row::Key(entry)] if entry.value.key == "k/07"), "{delta:?}");
+        // Somebody who knew it before is told the same.
+        let mut other = self::pusher(&hub);
+        other.take(subscribe([(topic, before)]));
+        assert_eq!(other.reply().await.unwrap().deltas, pushed.deltas);
+    }
+
+    #[tokio::test]
+    async fn who_follows_too_much_is_told_what_is_not_pushed() {
+        let hub = Hub::start().await;
+        let mut pusher = pusher(&hub);
+        let key = |n: usize| Topic::Key(n.to_string());
+        pusher.take(subscribe((0..TOPICS_MAX + 2).map(|n| (key(n), 0))));
+        let reply = pusher.reply().await.unwrap();
+        let told: Vec<Topic> = reply.too_large.iter().map(|topic| serde_json::from_slice(topic).unwrap()).collect();
+        assert_eq!(told, [key(TOPICS_MAX), key(TOPICS_MAX + 1)]);
+        let gone = subscribe([(key(0), 0)]).subscribe;
+        pusher.take(FollowRequest { unsubscribe: gone, ..subscribe([(key(TOPICS_MAX), 0)]) });
+        while let Some(reply) = pusher.reply().await {
+            assert!(reply.too_large.is_empty());
+        }
+        assert!(pusher.known.contains_key(&key(TOPICS_MAX)));
     }
 }

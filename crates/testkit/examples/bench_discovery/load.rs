@@ -14,6 +14,7 @@ const ROOM: usize = 16 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) per_second: f64,
+    pub(crate) p50: Duration,
     pub(crate) p99: Duration,
 }
 
@@ -42,7 +43,8 @@ pub(crate) async fn run(
     let times: Vec<Duration> = futures::future::try_join_all(each).await?.into_iter().flatten().collect();
     let count = f64::from(u32::try_from(times.len()).unwrap_or(u32::MAX));
     let per_second = count / started.elapsed().as_secs_f64();
-    Ok(Load { per_second, p99: percentiles(times).1 })
+    let (p50, p99) = percentiles(times);
+    Ok(Load { per_second, p50, p99 })
 }
 
 /// The middle one, and the one that one in a hundred is above.

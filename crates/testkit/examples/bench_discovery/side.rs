@@ -14,6 +14,8 @@ const TOGETHER: usize = 64;
 /// Instances of the service that is looked up.
 const INSTANCES: usize = 10;
 const WATCHERS: usize = 1_000;
+/// Instances that are registered again and again. An agent holds ten thousand in all.
+const JOBS: usize = 1_000;
 const ROUNDS: usize = 10;
 /// Time for all watchers to be waiting: nobody tells that from outside.
 const PARKED: Duration = Duration::from_secs(2);
@@ -67,7 +69,7 @@ pub(crate) async fn measure(near: &str, far: &str, processes: &[u32]) -> Result<
     let get = |_| request("GET", "/v1/kv/bench/value", "");
     let put = |number| request("PUT", &format!("/v1/kv/bench/put-{}", number % 1_000), &format!("value {number}"));
     let register = |number: usize| {
-        let body = json!({"id": format!("job-{}", number % 1_000), "name": "job", "port": 1 + number % 60_000});
+        let body = json!({"id": format!("job-{}", number % JOBS), "name": "job", "port": 1 + number % 60_000});
         request("PUT", "/v1/agent/service/register", &body.to_string())
     };
     side.load("lookup, 1 connection", load::run(far, 1, TIME, lookup).await?);
@@ -81,9 +83,24 @@ pub(crate) async fn measure(near: &str, far: &str, processes: &[u32]) -> Result<
     side.time("registered to seen elsewhere, p50", p50);
     side.time("registered to seen elsewhere, p99", p99);
     side.time("one change to the last of 1,000 watchers", fan_out(near, far).await?);
-    side.load("registration answered, 1 connection", load::run(near, 1, TIME, register).await?);
+    for held in [0, 10_000 - JOBS - 1_000] {
+        hold(&mut line, held).await?;
+        let name = format!("registration answered, 1 connection, {held} instances besides");
+        let load = load::run(near, 1, TIME, register).await?;
+        side.time(&format!("{name}, p50"), load.p50);
+        side.load(&name, load);
+    }
     side.put("memory".to_owned(), "MB", real(resident_bytes(processes)) / 1e6, false);
     Ok(side)
+}
+
+/// Registers so many instances that nobody looks up.
+async fn hold(line: &mut Line, count: usize) -> Result<()> {
+    for number in 0..count {
+        let body = json!({"id": format!("held-{number}"), "name": "held", "port": 1 + number % 60_000});
+        line.exchange(&request("PUT", "/v1/agent/service/register", &body.to_string())).await?;
+    }
+    Ok(())
 }
 
 /// Waits until so many instances are seen.

@@ -6,7 +6,7 @@ use crate::side::{Figure, Side};
 
 /// Both sides beside each other. A ratio above one says how many times better ours is.
 pub(crate) fn beside(theirs: Option<&Side>, ours: &Side) -> String {
-    let mut text = format!("{:<44}{:>14}{:>14}{:>9}\n", "", "consul", "thane", "ratio");
+    let mut text = format!("{:<70}{:>14}{:>14}{:>9}\n", "", "consul", "thane", "ratio");
     for (place, figure) in ours.figures.iter().enumerate() {
         text.push_str(&line(theirs.and_then(|side| side.figures.get(place)), figure));
     }
@@ -19,7 +19,7 @@ fn line(theirs: Option<&Figure>, ours: &Figure) -> String {
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     let (other, value, ratio) = (shown(other), shown(Some(ours.value)), shown(ratio));
     let (name, unit) = (&ours.name, ours.unit);
-    format!("{name:<44}{other:>11} {unit:<2}{value:>11} {unit:<2}{ratio:>8}x\n")
+    format!("{name:<70}{other:>11} {unit:<2}{value:>11} {unit:<2}{ratio:>8}x\n")
 }
 
 /// Figures of one side.

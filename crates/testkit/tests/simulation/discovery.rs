@@ -10,6 +10,7 @@ mod keys;
 mod locks;
 mod readers;
 mod services;
+mod stalling;
 mod verdict;
 
 use std::sync::Arc;
@@ -67,12 +68,14 @@ fn agents_and_the_registry_agree_whatever_happened_between_them() {
         "renewed",
         "lapsed",
         "stale",
+        "wiped",
+        "stalled",
     ] {
         assert!(!is_whole || happened.get(what).is_some_and(|times| *times > 0), "never {what}: {happened:?}");
     }
 }
 
-fn faults(rng: &mut StdRng, world: &World) -> Vec<(Duration, Fault)> {
+fn faults(rng: &mut StdRng, world: &Arc<World>) -> Vec<(Duration, Fault)> {
     let mut faults: Vec<(Duration, Fault)> = (0..rng.random_range(2..12))
         .map(|_| {
             let at = Duration::from_millis(rng.random_range(0..STORM.as_secs() * 1_000));
@@ -84,13 +87,16 @@ fn faults(rng: &mut StdRng, world: &World) -> Vec<(Duration, Fault)> {
             let agent = rng.random_range(0..AGENTS);
             let place = if rng.random_ratio(1, 3) { &world.hub } else { &world.agents[agent] };
             let name = world.agents[agent].name.clone();
-            let fault = match rng.random_range(0..10) {
+            let lost = Arc::clone(world);
+            let fault = match rng.random_range(0..12) {
                 0..=2 => Fault::Partition(name, lasts),
                 3 => Fault::OneWay("hub".to_owned(), name, lasts),
                 4 => Fault::OneWay(name, "hub".to_owned(), lasts),
                 5 => Fault::Hold(name, lasts),
                 6 | 7 => Fault::Crash(place.name.clone(), lasts),
                 8 => Fault::Crash("hub".to_owned(), lasts.min(Duration::from_secs(10))),
+                9 => Fault::Wipe(name, lasts.min(Duration::from_secs(10)), Box::new(move || lost.wipe(agent))),
+                10 => Fault::Stall(Arc::clone(&world.hub.stalled_until), lasts.min(Duration::from_secs(45))),
                 _ => Fault::Skew(Arc::clone(&place.skew_seconds), rng.random_range(-400..400)),
             };
             (at, fault)

@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Something that goes wrong. Hosts are partitioned from, and held up on their way to, the hub.
@@ -15,6 +15,10 @@ pub(crate) enum Fault {
     Hold(String, Duration),
     /// The host ends, and starts again.
     Crash(String, Duration),
+    /// The host ends, loses its disk (by what is called here), and starts again.
+    Wipe(String, Duration, Box<dyn Fn()>),
+    /// A disk writes nothing, until so many milliseconds of the simulation.
+    Stall(Arc<AtomicU64>, Duration),
     /// A wall clock jumps so many seconds away from the truth.
     Skew(Arc<AtomicI64>, i64),
 }
@@ -69,6 +73,18 @@ fn strike(sim: &mut turmoil::Sim<'_>, fault: Fault) -> Option<(Duration, Fault)>
             sim.crash(name.as_str());
             *lasts
         }
+        Fault::Wipe(name, lasts, lose) => {
+            if !sim.is_host_running(name.as_str()) {
+                return None;
+            }
+            sim.crash(name.as_str());
+            lose();
+            *lasts
+        }
+        Fault::Stall(until, lasts) => {
+            until.store(u64::try_from((now + *lasts).as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            return None;
+        }
         Fault::Skew(clock, seconds) => {
             clock.store(*seconds, Ordering::Relaxed);
             return None;
@@ -82,7 +98,7 @@ fn heal(sim: &mut turmoil::Sim<'_>, fault: Fault) {
         Fault::Partition(name, _) => sim.repair("hub", name.as_str()),
         Fault::OneWay(from, to, _) => sim.repair_oneway(from.as_str(), to.as_str()),
         Fault::Hold(name, _) => sim.release("hub", name.as_str()),
-        Fault::Crash(name, _) => sim.bounce(name.as_str()),
-        Fault::Skew(..) => {}
+        Fault::Crash(name, _) | Fault::Wipe(name, ..) => sim.bounce(name.as_str()),
+        Fault::Stall(..) | Fault::Skew(..) => {}
     }
 }

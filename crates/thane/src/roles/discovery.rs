@@ -9,7 +9,7 @@ use std::time::Duration;
 use thane_api::code;
 use thane_discovery::agent::config::{self, Config, Environment, Read};
 use thane_discovery::backend::{self, Backend};
-use thane_discovery::http::Rate;
+use thane_discovery::http::{Limits, Rate};
 use thane_discovery::{dns, hub};
 use thane_hub::transport::Guests;
 use thane_runtime::tls::{ClientFiles, ClientOptions, ClientTls, Reloads};
@@ -38,10 +38,17 @@ pub(super) async fn registry(settings: &HubDiscovery, ground: &mut Ground) -> Re
         let (node, address) = (place.node.clone(), listener.local_addr());
         let discovery::Opened { registry, routes } = opened;
         let direct = discovery::direct::start(&data.join("local"), &place, registry, routes, &floor).await?;
-        discovery::serve_hub(direct, listener, Rate::per_second(settings.rate_limit), &floor, &mut ground.registry);
+        let limits = limits(settings.rate_limit, settings.client_connections);
+        discovery::serve_hub(direct, listener, limits, &floor, &mut ground.registry);
         tracing::info!(%address, node, at = place.address, "clients without an agent find the registry here");
     }
     Ok(Some(guests))
+}
+
+/// What one client may take of a listener.
+fn limits(rate: u32, connections: usize) -> Limits {
+    let client_max = if connections == 0 { usize::MAX } else { connections };
+    Limits { rate: Rate::per_second(rate), client_max, ..Limits::default() }
 }
 
 /// What the hub is in the catalog: the node of whoever registers without an agent.
@@ -106,7 +113,8 @@ pub(super) async fn agent(
     if let Some(address) = wanted.consul_address {
         listeners.push(bind(&ground.network, address, "--consul-address").await?);
     }
-    discovery::serve(&agent, listeners, Rate::per_second(wanted.rate_limit), &floor, &mut ground.registry);
+    let limits = limits(wanted.rate_limit, wanted.client_connections);
+    discovery::serve(&agent, listeners, &limits, &floor, &mut ground.registry);
     let backend: Arc<dyn Backend> = agent;
     let names = names(&wanted.dns);
     let dns = discovery::resolve(backend, wanted.dns_address, names, &floor, &mut ground.registry).await?;

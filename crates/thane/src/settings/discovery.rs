@@ -15,6 +15,8 @@ pub(crate) struct HubDiscovery {
     pub(crate) data: Option<PathBuf>,
     /// Where the API listens for clients that have no agent yet; nowhere unless given.
     pub(crate) address: Option<SocketAddr>,
+    /// Connections that one address may have there; 0 is no limit. This machine may always have some thousands.
+    pub(crate) client_connections: usize,
     /// The datacenter's name.
     pub(crate) datacenter: String,
     /// The hub in the catalog: the node of what such clients register.
@@ -34,6 +36,7 @@ impl Default for HubDiscovery {
         Self {
             data: None,
             address: None,
+            client_connections: 200,
             datacenter: "dc1".to_owned(),
             node_name: "thane-hub".to_owned(),
             node_address: String::new(),
@@ -58,6 +61,8 @@ pub(crate) struct AgentDiscovery {
     pub(crate) node_address: String,
     /// Where the API listens.
     pub(crate) address: SocketAddr,
+    /// Connections that one address may have there; 0 is no limit. This machine may always have some thousands.
+    pub(crate) client_connections: usize,
     /// Where Consul's API listens besides; nowhere unless given.
     pub(crate) consul_address: Option<SocketAddr>,
     /// Where names are resolved.
@@ -78,6 +83,7 @@ impl Default for AgentDiscovery {
             node_name: String::new(),
             node_address: String::new(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8502)),
+            client_connections: 200,
             consul_address: None,
             dns_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8600)),
             dns: DnsSettings::default(),

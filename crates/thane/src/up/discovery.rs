@@ -7,6 +7,7 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry as Metrics;
 use thane_discovery::agent::{Adjustable, Options};
 use thane_discovery::backend::Backend;
+use thane_discovery::http::Limits;
 use thane_discovery::{dns, hub};
 use thane_hub::transport::Guests;
 use thane_runtime::tls::{ClientOptions, ClientTls};
@@ -59,7 +60,7 @@ pub(super) async fn agents(
             ..Options::new((*name).clone())
         };
         let agent = discovery::agent(&file, options, Some(tls), &ground, metrics).await?;
-        discovery::serve(&agent, vec![listener], None, &ground, metrics);
+        discovery::serve(&agent, vec![listener], &Limits::default(), &ground, metrics);
         let backend: Arc<dyn Backend> = agent;
         let dns =
             discovery::resolve(backend, above(up.dns_address), dns::Settings::default(), &ground, metrics).await?;

@@ -131,7 +131,7 @@ mod tests {
             service_name: String::new(),
             service_tags: Vec::new(),
             kind: kind.to_owned(),
-            definition,
+            definition: definition.into(),
         }
     }
 

@@ -51,7 +51,8 @@ fn the_whole_file_is_accepted_as_it_is() {
     let adjustable = &read.options.adjustable;
     assert_eq!(adjustable.hubs, ["hub-1:8443", "hub-2:8443"]);
     assert_eq!(adjustable.watched_prefixes, BTreeSet::from(["config/".to_owned(), "features/".to_owned()]));
-    assert_eq!((&adjustable.limits, &adjustable.cadence), (&Limits::default(), &Cadence::default()));
+    let limits = Limits { bytes: 112 << 20, ..Limits::default() };
+    assert_eq!((&adjustable.limits, &adjustable.cadence), (&limits, &Cadence::default()));
     assert_eq!(read.tls.ca_cert.as_deref(), Some(Path::new("/etc/konsul/ca.pem")));
     assert_eq!(read.warnings, ["agent.resources.cpu_limit has no effect; limit the process from outside"]);
 }
@@ -80,8 +81,12 @@ fn what_cannot_be_done_is_refused_or_warned_of() {
     }
     let tight =
         read("agent: {node_name: n, resources: {memory_limit: 19MiB}, cache: {eviction_policy: random}}").unwrap();
-    assert_eq!(tight.options.adjustable.limits.entries, 1024);
-    assert_eq!(tight.warnings.len(), 2);
+    let limits = tight.options.adjustable.limits;
+    assert_eq!((limits.bytes, limits.open_bytes, limits.entries), (3 << 20, 3 << 18, 10_000));
+    assert_eq!(tight.warnings.len(), 1);
+    let tiny = read("agent: {node_name: n, resources: {memory_limit: 8MiB}, cache: {max_entries: 50000}}").unwrap();
+    let limits = tiny.options.adjustable.limits;
+    assert_eq!((limits.bytes, limits.entries, tiny.warnings.len()), (1 << 20, 10_000, 2));
     let large = read("agent: {node_name: n, sync: {batch_size: 5000}}").unwrap();
     assert_eq!((large.options.adjustable.cadence.batch, large.warnings.len()), (100, 1));
 }

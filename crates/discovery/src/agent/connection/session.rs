@@ -26,6 +26,8 @@ const TOPICS_MAX: usize = 500;
 const REQUESTS_MAX: usize = 4;
 /// How often keys are asked for besides being pushed.
 const PULL: Duration = Duration::from_secs(5);
+/// Topics of keys asked for at a time besides those that are watched; the others have their turn after them.
+const PULLED_MAX: usize = 50;
 /// Time for one call.
 pub(in crate::agent) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -172,7 +174,13 @@ impl<'a> Session<'a> {
             Err(Lost::Refused(status)) if is_about_the_batch(&status) => {
                 tracing::warn!(reason = status.message(), "the hub refused a batch; it is tried again");
                 core.metrics.errors.inc();
-                core.pending.lock().failed(now);
+                let mut pending = core.pending.lock();
+                // A hub that has too much to do says nothing about what was sent.
+                if status.code() == Code::ResourceExhausted {
+                    pending.failed(now);
+                } else {
+                    pending.refused(now);
+                }
             }
             Err(lost) => return Err(lost),
         }
@@ -212,6 +220,7 @@ impl<'a> Session<'a> {
         loop {
             let waited = tokio::time::timeout(KEEP_ALIVE * 3, pushed.message()).await;
             let Some(reply) = waited.map_err(|_| Lost::Silent)?? else { return Err(Lost::Ended) };
+            self.core.followed.heard();
             let reply = convert::unpacked(reply).map_err(Status::internal)?;
             self.core.metrics.pushed.inc_by(u64::try_from(reply.deltas.len()).unwrap_or(u64::MAX));
             for delta in &reply.deltas {
@@ -266,12 +275,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks what happened to watched keys, in case a push was lost.
+    /// Asks what happened to watched keys, and to some of the others that are held, in case a push was lost.
     async fn pull(&self) -> Result<(), Lost> {
         let mut client = self.client.clone();
         let mut since: Option<i64> = None;
+        let mut last: Option<Topic> = None;
         loop {
             tokio::time::sleep(PULL).await;
+            last = self.core.followed.verify_keys(last.as_ref(), PULLED_MAX);
             let prefixes = self.core.watched_prefixes();
             if prefixes.is_empty() {
                 continue;

@@ -40,6 +40,7 @@ impl Followed {
 
     /// One more is open: if that is too much, those read least recently are folded.
     pub(super) fn opened(&self, slot: &Slot, data: &TopicData) {
+        self.weigh(slot);
         let more = held::weight(&slot.topic, data);
         if more == 0 {
             return;
@@ -65,6 +66,7 @@ impl Followed {
             }
             if !std::ptr::eq(Arc::as_ptr(&slot), newest) {
                 slot.fold();
+                self.weigh(&slot);
                 all -= bytes;
             }
         }

@@ -10,6 +10,9 @@ use super::limits::Sort;
 /// About what an open row takes: an instance, its checks, and its part of an answer that is kept.
 const ROW_BYTES: usize = 2_500;
 
+/// What a key takes besides itself and its value.
+const KEY_BYTES: usize = 250;
+
 /// The content of a topic.
 pub(super) enum Held {
     /// As readers use it.
@@ -23,6 +26,14 @@ impl Held {
         match self {
             Self::Open(data) => data.index,
             Self::Folded(index, _) => *index,
+        }
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Open(data) => data.rows.iter().map(row_bytes).sum(),
+            Self::Folded(_, bytes) => bytes.len(),
         }
     }
 
@@ -45,6 +56,14 @@ impl Held {
                 Some(Arc::new(TopicData::new(*index, rows)))
             }
         }
+    }
+}
+
+fn row_bytes(row: &Row) -> usize {
+    match row {
+        Row::Key(entry) => KEY_BYTES + entry.value.key.len() + entry.value.value.len(),
+        Row::Event(event) => KEY_BYTES + event.value.payload.len(),
+        _ => ROW_BYTES,
     }
 }
 
@@ -89,7 +108,8 @@ pub(super) mod tests {
                 service_name: name.to_owned(),
                 service_tags: service.tags.clone(),
                 kind: "http".to_owned(),
-                definition: CheckDefinition { interval: Duration::from_millis(1_500), ..CheckDefinition::default() },
+                definition: CheckDefinition { interval: Duration::from_millis(1_500), ..CheckDefinition::default() }
+                    .into(),
             };
             Row::Instance(Arc::new(Instance {
                 node: indexed(node),

@@ -9,6 +9,9 @@ use crate::topic::Topic;
 pub struct Limits {
     /// Topics at most.
     pub entries: usize,
+    /// About how many bytes all that is held takes. Beyond it what was read least recently goes; what does not fit even so
+    /// is asked of the hub each time.
+    pub bytes: usize,
     /// About how many bytes of services, nodes and checks are held open; those read least recently are held folded.
     pub open_bytes: usize,
     /// Services and nodes nobody read for so long go.
@@ -23,7 +26,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             entries: 10_000,
-            open_bytes: 4 * 1024 * 1024,
+            bytes: 128 * 1024 * 1024,
+            open_bytes: 2 * 1024 * 1024,
             service_ttl: Duration::from_mins(1),
             kv_ttl: Duration::from_mins(5),
             health_ttl: Duration::from_secs(30),

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Followed, Slot, Sort, Want};
 use crate::topic::Topic;
 
 /// What is let go at once when there is no room.
 const EVICT_SHARE: usize = 100;
+/// And when there are too many bytes.
+const EVICT_BYTES_SHARE: usize = 16;
 
 impl Followed {
     /// The slot of a topic; `None`: there is no room, everything held is being waited for.
@@ -25,13 +28,68 @@ impl Followed {
             }
         }
         let slot = slots.entry(topic.clone()).or_insert_with(|| Arc::new(Slot::new(topic.clone(), self.now())));
+        self.weigh(slot);
         Some(Arc::clone(slot))
+    }
+
+    /// Counts anew what a topic takes.
+    pub(super) fn weigh(&self, slot: &Slot) {
+        let count = |bytes| {
+            let before = slot.counted.swap(bytes, Ordering::AcqRel);
+            self.bytes.fetch_add(bytes.wrapping_sub(before), Ordering::AcqRel);
+        };
+        count(slot.bytes());
+        // It may have been let go meanwhile.
+        if slot.gone.load(Ordering::Acquire) {
+            count(0);
+        }
+    }
+
+    /// Makes room for what a topic now takes; if there is none, the hub is asked for it each time.
+    pub(super) fn fit(&self, slot: &Slot) {
+        let most = self.limits.read().bytes;
+        if self.shrink() <= most || slot.is_pinned() {
+            return;
+        }
+        tracing::debug!(topic = ?slot.topic, "there is no room to hold it");
+        slot.refuse(self.epoch.load(Ordering::Acquire));
+        self.weigh(slot);
+        self.wants.lock().insert(slot.topic.clone(), Want::Unsubscribe);
+        self.wanted.notify_one();
+    }
+
+    /// Lets go of what was read least recently if all takes too much. About how many bytes are left.
+    fn shrink(&self) -> usize {
+        let (most, mut left) = (self.limits.read().bytes, self.bytes.load(Ordering::Acquire));
+        if left <= most {
+            return left;
+        }
+        let mut slots = self.slots.write();
+        let mut free: Vec<(u64, usize, Topic)> = slots
+            .iter()
+            .filter(|(_, slot)| is_free(slot))
+            .map(|(topic, slot)| (slot.last_read(), slot.counted.load(Ordering::Relaxed), topic.clone()))
+            .collect();
+        free.sort_unstable();
+        let mut gone = Vec::new();
+        for (_, bytes, topic) in free {
+            if left <= most - most / EVICT_BYTES_SHARE {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            gone.push(topic);
+        }
+        self.let_go(&mut slots, gone);
+        self.bytes.load(Ordering::Acquire)
     }
 
     fn let_go(&self, slots: &mut HashMap<Topic, Arc<Slot>>, gone: Vec<Topic>) {
         let mut wants = self.wants.lock();
         for topic in gone {
-            if slots.remove(&topic).is_some() && self.is_connected() {
+            let Some(slot) = slots.remove(&topic) else { continue };
+            slot.gone.store(true, Ordering::Release);
+            self.weigh(&slot);
+            if self.is_connected() {
                 wants.insert(topic, Want::Unsubscribe);
             }
         }
@@ -56,6 +114,9 @@ impl Followed {
         if !gone.is_empty() {
             self.let_go(&mut slots, gone);
         }
+        drop(slots);
+        // The limit may be lower than it was.
+        self.shrink();
     }
 }
 

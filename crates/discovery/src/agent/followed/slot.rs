@@ -1,7 +1,7 @@
 //! One topic held here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
@@ -9,6 +9,9 @@ use tokio::sync::Notify;
 use super::held::Held;
 use crate::model::Index;
 use crate::topic::{Delta, Row, Topic, TopicData};
+
+/// What a topic takes of which nothing is known.
+const SLOT_BYTES: usize = 700;
 
 /// One topic held here.
 pub(in crate::agent) struct Slot {
@@ -25,6 +28,10 @@ pub(in crate::agent) struct Slot {
     /// The end of that connection, in milliseconds.
     fresh_until: AtomicU64,
     pinned: AtomicBool,
+    /// It is let go: whoever still has it has the last of it.
+    pub(super) gone: AtomicBool,
+    /// The bytes it is counted with.
+    pub(super) counted: AtomicUsize,
     /// What is held is of another life of the hub's data.
     foreign: AtomicBool,
     /// The content is another.
@@ -55,6 +62,8 @@ impl Slot {
             refused_in: AtomicU64::new(0),
             fresh_until: AtomicU64::new(0),
             pinned: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            counted: AtomicUsize::new(0),
             foreign: AtomicBool::new(false),
             changed: Arc::new(Notify::new()),
             confirmed: Notify::new(),
@@ -64,6 +73,14 @@ impl Slot {
     /// Whether anything is known of it.
     pub(super) fn is_held(&self) -> bool {
         self.held.load().is_some()
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        if self.gone.load(Ordering::Acquire) {
+            return 0;
+        }
+        SLOT_BYTES + self.held.load().as_deref().map_or(0, Held::bytes)
     }
 
     /// The content, if it is open.

@@ -66,10 +66,15 @@ async fn without_the_hub_what_is_held_is_served_with_its_honest_age() {
     followed.connected();
     followed.apply(&delta(&topic, None, 7));
     clock.advance(Duration::from_secs(100));
+    followed.heard();
+    // It may take a while until somebody notices.
+    clock.advance(Duration::from_secs(20));
+    assert_eq!(followed.silence(), Duration::ZERO);
     followed.disconnected();
     clock.advance(Duration::from_secs(5));
     let stale = followed.ready(&topic, Consistency::Default).unwrap();
-    let age = Duration::from_secs(5);
+    let age = Duration::from_secs(25);
+    assert_eq!(followed.silence(), age);
     assert_eq!(stale.freshness, Freshness { connected: false, last_contact: age, hit: Some(age) });
     followed.connected();
     assert!(followed.ready(&topic, Consistency::Default).is_none(), "the new connection says what it is in a moment");
@@ -293,4 +298,80 @@ async fn what_is_not_pushed_is_not_held_until_it_is() {
     followed.wake(&topic).await;
     followed.apply(&delta(&topic, None, 9));
     assert_eq!(read(&followed, &topic).await.unwrap().data.index, 9);
+}
+
+fn value_of(topic: &Topic, bytes: usize) -> Delta {
+    let Topic::Key(name) = topic else { panic!() };
+    let value = Arc::new(KvEntry { key: name.clone(), value: vec![0; bytes].into(), ..KvEntry::default() });
+    let row = Row::Key(Indexed { create_index: 1, modify_index: 1, value });
+    Delta { topic: topic.clone(), since: None, index: 1, changed: vec![row], removed: Vec::new() }
+}
+
+#[test]
+fn however_large_what_is_read_is_what_is_held_is_bounded() {
+    let (followed, clock) = bed(1_000);
+    followed.set_limits(Limits { bytes: 1 << 20, ..Limits::default() });
+    followed.connected();
+    let total = || {
+        let slots = followed.slots.read();
+        let counted: usize = slots.values().map(|slot| slot.bytes()).sum();
+        assert_eq!(counted, followed.bytes.load(Ordering::Relaxed));
+        counted
+    };
+    for number in 0..100 {
+        let topic = key(&number.to_string());
+        followed.slot(&topic);
+        followed.apply(&value_of(&topic, 50_000));
+        clock.advance(Duration::from_millis(1));
+        assert!(total() <= 1 << 20);
+    }
+    assert!(followed.count(Sort::Kv) >= 18, "{}", followed.count(Sort::Kv));
+    assert!(followed.ready(&key("99"), Consistency::Default).is_some(), "the oldest go first");
+    assert!(followed.take_wants(100).contains(&(key("0"), Want::Unsubscribe)));
+    followed.set_limits(Limits { bytes: 1 << 18, ..Limits::default() });
+    followed.sweep();
+    assert!(total() <= 1 << 18);
+    for number in 0..50 {
+        let (topic, delta) = web(number);
+        followed.slot(&topic);
+        followed.apply(&delta);
+        assert!(total() <= 1 << 18, "services take room too");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_is_asked_of_the_hub_each_time() {
+    let (followed, _clock) = bed(10);
+    followed.set_limits(Limits { bytes: 10_000, ..Limits::default() });
+    followed.connected();
+    let (large, pinned) = (key("large"), key("pinned"));
+    followed.slot(&large);
+    followed.take_wants(10);
+    followed.apply(&value_of(&large, 20_000));
+    assert!(read(&followed, &large).await.is_none());
+    assert_eq!(followed.take_wants(10), [(large, Want::Unsubscribe)]);
+    assert!(followed.bytes.load(Ordering::Relaxed) < 2_000);
+    followed.pin(&pinned);
+    followed.apply(&value_of(&pinned, 20_000));
+    assert!(read(&followed, &pinned).await.is_some(), "what is held for ever is held");
+}
+
+#[test]
+fn keys_that_are_held_are_asked_for_again_in_turn() {
+    let (followed, _clock) = bed(10);
+    followed.connected();
+    let names: Vec<Topic> = ["a", "b", "c", "d", "e"].map(key).to_vec();
+    for topic in &names {
+        followed.slot(topic);
+        followed.apply(&delta(topic, None, 7));
+    }
+    followed.slot(&key("asked"));
+    followed.slot(&web(1).0);
+    let mut last = None;
+    for expected in [&names[..2], &names[2..4], &names[4..], &[], &names[..2]] {
+        last = followed.verify_keys(last.as_ref(), 2);
+        let wants: BTreeMap<Topic, Want> = followed.take_wants(10).into_iter().collect();
+        let asked: BTreeMap<Topic, Want> = expected.iter().map(|topic| (topic.clone(), Want::Subscribe(7))).collect();
+        assert_eq!(wants, asked);
+    }
 }

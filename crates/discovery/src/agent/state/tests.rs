@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::model::CheckDefinition;
 
 fn service(id: &str, name: &str, port: u16) -> Service {
     Service { id: id.to_owned(), name: name.to_owned(), port, ..Service::default() }
@@ -17,7 +18,7 @@ fn ttl(id: &str) -> Check {
         service_name: String::new(),
         service_tags: Vec::new(),
         kind: String::new(),
-        definition: CheckDefinition { ttl: Duration::from_secs(10), ..CheckDefinition::default() },
+        definition: CheckDefinition { ttl: Duration::from_secs(10), ..CheckDefinition::default() }.into(),
     }
 }
 
@@ -119,13 +120,48 @@ fn nonsense_is_refused_and_changes_nothing() {
     let orphan = Check { service_id: "db".to_owned(), ..ttl("x") };
     for change in [
         register(service("x", "", 1), vec![]),
-        register(service("x", "x", 1), vec![Check { definition: CheckDefinition::default(), ..ttl("y") }]),
+        register(service("x", "x", 1), vec![Check { definition: Definition::default(), ..ttl("y") }]),
         Change::RegisterCheck(Box::new(orphan)),
         Change::RegisterCheck(Box::new(ttl(""))),
         Change::DeregisterCheck("x".to_owned()),
     ] {
         assert!(state.decide(change, false).is_err());
     }
+}
+
+#[test]
+fn checks_are_found_by_what_they_are_about() {
+    let mut state = State::default();
+    change(&mut state, register(service("web", "web", 80), vec![ttl("a"), ttl("b"), ttl("a")]));
+    change(&mut state, register(service("db", "db", 1), vec![ttl("")]));
+    change(&mut state, Change::RegisterCheck(Box::new(ttl("disk"))));
+    let about = |state: &State, id: &str| {
+        state.checks_about(id).map(|kept| kept.check.id.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(["web", "db", ""].map(|id| about(&state, id)), ["a b", "service:db", "disk"]);
+    change(&mut state, Change::RegisterCheck(Box::new(Check { service_id: "db".to_owned(), ..ttl("a") })));
+    assert_eq!(["web", "db", ""].map(|id| about(&state, id)), ["b", "a service:db", "disk"]);
+    change(&mut state, Change::Deregister("db".to_owned()));
+    change(&mut state, Change::DeregisterCheck("disk".to_owned()));
+    assert_eq!(["web", "db", ""].map(|id| about(&state, id)), ["b", "", ""]);
+    assert_eq!(state.checks().keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn a_service_has_only_so_many_checks() {
+    let mut state = State::default();
+    let many = |count| (0..count).map(|n| ttl(&n.to_string())).collect::<Vec<_>>();
+    let too_many = register(service("web", "web", 80), many(CHECKS_MAX + 1));
+    assert!(matches!(state.decide(too_many, false), Err(Refusal::Invalid(_))));
+    change(&mut state, register(service("web", "web", 80), many(CHECKS_MAX)));
+    let one_more = Check { service_id: "web".to_owned(), ..ttl("more") };
+    for change in [Change::RegisterCheck(Box::new(one_more)), register(service("web", "web", 80), vec![ttl("more")])] {
+        assert!(matches!(state.decide(change, false), Err(Refusal::Invalid(_))));
+    }
+    let all_others = (0..CHECKS_MAX).map(|n| ttl(&format!("other {n}"))).collect();
+    change(&mut state, Change::Register(Box::new(service("web", "web", 81)), all_others, ReplaceChecks::Yes));
+    assert_eq!(state.checks().len(), CHECKS_MAX);
+    assert_eq!(change(&mut state, Change::Deregister("web".to_owned())).len(), CHECKS_MAX + 1);
 }
 
 #[test]

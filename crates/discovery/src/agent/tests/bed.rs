@@ -225,7 +225,7 @@ pub(crate) fn check(id: &str, definition: CheckDefinition) -> Check {
         service_name: String::new(),
         service_tags: Vec::new(),
         kind: String::new(),
-        definition,
+        definition: definition.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! | defect | test |
 //! |---|---|
 //! | 1 no agent to run | `thane`'s `tests/fleet/discovery.rs`: `a_plain_machine_registers_and_is_found` |
+//! | 2 every sync returned everything | `wire::follow`: `defect_2_what_is_pushed_is_what_changed` |
 //! | 4 small batches never leave | `agent::pending`: `defect_4_a_single_change_leaves_by_itself` |
 //! | 7 what does not fit is dropped | `agent::pending`: `defect_7_a_failure_is_tried_again_and_nothing_is_dropped` |
 //! | 11 compression that is read and not used | `wire::convert`: `what_is_alike_shrinks_to_a_fifth` |
@@ -18,20 +19,6 @@ use super::together::put;
 use crate::backend::{Backend, Consistency, LocalAgent};
 use crate::model::Status;
 use crate::topic::{Row, Topic};
-
-/// There every sync returned everything there was.
-#[tokio::test]
-async fn defect_2_what_is_pushed_is_what_changed() {
-    let hub = Hub::start().await;
-    for n in 0..50 {
-        hub.registry.write_from(None, put(&format!("k/{n:02}"), "x")).await.unwrap();
-    }
-    let topic = Topic::Keys("k/".to_owned());
-    let before = hub.registry.topic(&topic).await;
-    hub.registry.write_from(None, put("k/07", "y")).await.unwrap();
-    let delta = hub.registry.delta(&topic, before.index).await;
-    assert_eq!((delta.since, delta.changed.len(), delta.removed.len()), (Some(before.index), 1, 0));
-}
 
 /// There reading made the index grow, and each server had its own.
 #[tokio::test]

@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use futures::FutureExt;
 use thane_runtime::metrics::Registry as Counts;
 
 use super::bed::{Hub, Spoke, check, instances, service, ttl, value, web};
-use crate::agent::{Adjustable, Options};
+use crate::agent::{Adjustable, Limits, Options};
 use crate::backend::{Backend, Caller, Consistency, LocalAgent};
 use crate::command::{Command, KvOp, KvVerb, Outcome, Refusal};
 use crate::model::{CheckDefinition, Status};
@@ -121,8 +123,56 @@ async fn one_refused_item_holds_up_nothing() {
     // The registry keeps this name for itself.
     agent.register_check(ttl("serfHealth")).await.unwrap();
     agent.register(service("web", "web", 80), vec![ttl("alive")], false).await.unwrap();
-    hub.until(&web(), |data| data.rows.len() == 1).await;
-    assert!(agent.services()["web"].in_step || agent.pending() > 0);
+    hub.until(&web(), |data| matches!(data.rows.first(), Some(Row::Instance(it)) if it.checks.len() == 2)).await;
+    let waiting = async {
+        loop {
+            let change = agent.local_change();
+            if agent.pending() == 1 && agent.services()["web"].in_step {
+                return;
+            }
+            change.await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("all but one are taken");
+    assert_eq!(agent.pending(), 1, "the refused one is tried again");
+    agent.register(service("db", "db", 1), vec![], false).await.unwrap();
+    hub.until(&Topic::Service("db".to_owned()), |data| data.rows.len() == 1).await;
+}
+
+/// A disk that broke, a pod without a volume: the certificate is what is left.
+#[tokio::test]
+async fn an_agent_that_lost_its_data_is_let_in_again() {
+    let hub = Hub::start().await;
+    let door = hub.door("agent-1").await;
+    let agent = Spoke::start("node-1", &[&door]).await;
+    agent.register(service("web-1", "web", 80), vec![], false).await.unwrap();
+    agent.settled().await;
+    agent.stop().await;
+    let again = Spoke::start("node-1", &[&door]).await;
+    again.register(service("web-2", "web", 81), vec![], false).await.unwrap();
+    again.settled().await;
+    let seen = hub.until(&web(), |data| !data.rows.is_empty()).await;
+    assert_eq!(instances(&seen), [("node-1".to_owned(), "web-2".to_owned(), 81)], "what went with the data is gone");
+    let Row::Instance(it) = &seen.rows[0] else { panic!() };
+    assert_eq!(it.node.value.id, again.place().node_id);
+}
+
+#[tokio::test]
+async fn reads_that_go_to_the_hub_are_no_hits() {
+    let hub = Hub::start().await;
+    let door = hub.door("agent-1").await;
+    // There is room for nothing but what is always held.
+    let limits = Limits { entries: 1, ..Limits::default() };
+    let adjustable = Adjustable { hubs: vec![door.address.clone()], limits, ..Adjustable::default() };
+    let agent = Spoke::with(Options { adjustable, ..Options::new("node-1") }, super::bed::store()).await;
+    agent.settled().await;
+    for _ in 0..4 {
+        assert!(agent.read(&web(), Consistency::Default).await.unwrap().freshness.hit.is_none());
+    }
+    let mut counts = Counts::default();
+    agent.register_metrics(&mut counts);
+    let text = thane_runtime::metrics::encode(&counts).unwrap();
+    assert!(text.contains("konsul_agent_cache_hit_ratio 0.0\n"), "{text}");
 }
 
 #[tokio::test]
@@ -194,26 +244,42 @@ async fn everything_is_counted_under_the_names_of_the_design_record() {
     agent.register(service("web", "web", 80), vec![ttl("alive")], false).await.unwrap();
     agent.until(&web(), |data| data.rows.len() == 1).await;
     agent.settled().await;
-    assert!(agent.ready(&web(), Consistency::Default).is_some());
+    for _ in 0..3 {
+        assert!(agent.ready(&web(), Consistency::Default).is_some());
+    }
     let mut counts = Counts::default();
     agent.register_metrics(&mut counts);
     hub.metrics.register(&mut counts);
     let text = thane_runtime::metrics::encode(&counts).unwrap();
     for line in [
-        "konsul_agent_cache_hit_ratio 0.",
         "konsul_agent_cache_entries{type=\"service\"} 1",
         "konsul_agent_cache_entries{type=\"kv\"} 1",
         "konsul_agent_cache_entries{type=\"health\"} 0",
+        "konsul_agent_cache_age_seconds 0.0",
         "konsul_agent_local_services_total 1",
-        "konsul_agent_sync_duration_seconds_count",
         "konsul_agent_sync_errors_total 0",
-        "konsul_agent_batch_size_count",
-        "konsul_agent_batches_total",
         "konsul_agent_health_checks_total{status=\"critical\"} 1",
+        "konsul_agent_health_checks_total{status=\"passing\"} 0",
         "konsul_server_connected_agents 1",
-        "konsul_server_agent_sync_requests_total",
-        "konsul_server_agent_sync_duration_seconds_count",
     ] {
-        assert!(text.contains(line), "{line} missing in\n{text}");
+        assert!(text.contains(&format!("{line}\n")), "{line} missing in\n{text}");
     }
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} missing in\n{text}"))
+    };
+    // Everything, and what was registered, perhaps in one.
+    let batches = value("konsul_agent_batches_total");
+    assert!((1.0..=4.0).contains(&batches), "{batches}");
+    assert_eq!(
+        [value("konsul_agent_batch_size_count"), value("konsul_agent_sync_duration_seconds_count")],
+        [batches, batches]
+    );
+    assert!(value("konsul_agent_batch_size_sum") >= 2.0, "an instance and its check");
+    let ratio = value("konsul_agent_cache_hit_ratio");
+    assert!((0.5..1.0).contains(&ratio), "three hits and a miss at least: {ratio}");
+    assert!(value("konsul_agent_pushed_deltas_total") >= 2.0, "the tokens and the service");
+    let asked = value("konsul_server_agent_sync_requests_total");
+    assert!(asked >= batches + 1.0 && asked <= 20.0, "its greeting and its batches: {asked}");
+    assert!(value("konsul_server_agent_sync_duration_seconds_count") >= batches);
 }

@@ -16,7 +16,7 @@ use crate::topic::Topic;
 pub(super) struct Beside {
     pub(super) registry: Arc<Registry>,
     services: Mutex<Arc<BTreeMap<String, LocalService>>>,
-    checks: Mutex<Arc<BTreeMap<String, Check>>>,
+    checks: Mutex<Arc<BTreeMap<String, Arc<Check>>>>,
 }
 
 impl Beside {
@@ -24,7 +24,7 @@ impl Beside {
         Self { registry, services: Mutex::default(), checks: Mutex::default() }
     }
 
-    fn edit(&self, edit: impl FnOnce(&mut BTreeMap<String, Check>)) {
+    fn edit(&self, edit: impl FnOnce(&mut BTreeMap<String, Arc<Check>>)) {
         edit(Arc::make_mut(&mut self.checks.lock()));
     }
 }
@@ -64,14 +64,14 @@ impl LocalAgent for Beside {
         Arc::clone(&self.services.lock())
     }
 
-    fn checks(&self) -> Arc<BTreeMap<String, Check>> {
+    fn checks(&self) -> Arc<BTreeMap<String, Arc<Check>>> {
         Arc::clone(&self.checks.lock())
     }
 
     fn register(&self, service: Service, checks: Vec<Check>, replace: bool) -> BoxFuture<'_, Result<(), Refusal>> {
         self.edit(|all| {
             all.retain(|_, check| !replace || check.service_id != service.id);
-            all.extend(checks.into_iter().map(|check| (check.id.clone(), check)));
+            all.extend(checks.into_iter().map(|check| (check.id.clone(), Arc::new(check))));
         });
         let known = LocalService { service: Arc::new(service), in_step: false };
         Arc::make_mut(&mut self.services.lock()).insert(known.service.id.clone(), known);
@@ -85,7 +85,7 @@ impl LocalAgent for Beside {
     }
 
     fn register_check(&self, check: Check) -> BoxFuture<'_, Result<(), Refusal>> {
-        self.edit(|all| drop(all.insert(check.id.clone(), check)));
+        self.edit(|all| drop(all.insert(check.id.clone(), Arc::new(check))));
         Box::pin(ready(Ok(())))
     }
 
@@ -96,7 +96,7 @@ impl LocalAgent for Beside {
 
     fn update_check<'a>(&'a self, id: &'a str, status: Status, output: String) -> BoxFuture<'a, Result<(), Refusal>> {
         self.edit(|all| {
-            if let Some(check) = all.get_mut(id) {
+            if let Some(check) = all.get_mut(id).map(Arc::make_mut) {
                 (check.status, check.output) = (status, output);
             }
         });
@@ -124,9 +124,9 @@ impl LocalAgent for Beside {
                     service_name: String::new(),
                     service_tags: Vec::new(),
                     kind: "maintenance".to_owned(),
-                    definition: crate::model::CheckDefinition::default(),
+                    definition: crate::model::Definition::default(),
                 };
-                all.insert(check_id, check);
+                all.insert(check_id, Arc::new(check));
             }
         });
         Box::pin(ready(Ok(())))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::backend::Place;
-use crate::model::{Check, CheckDefinition, Indexed, Node, Service, Status, Weights};
+use crate::model::{Check, Definition, Indexed, Node, Service, Status, Weights};
 use crate::topic::{Instance, Row, Topic, TopicData};
 
 pub(super) fn place() -> Place {
@@ -45,7 +45,7 @@ fn instance(at: &Node, name: &str, address: &str, port: u16, status: Status) -> 
         service_name: name.to_owned(),
         service_tags: Vec::new(),
         kind: String::new(),
-        definition: CheckDefinition::default(),
+        definition: Definition::default(),
     };
     let (node, service) = (indexed(at.clone()), indexed(service));
     Row::Instance(Arc::new(Instance { node, service, checks: vec![indexed(check)] }))

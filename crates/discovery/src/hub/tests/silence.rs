@@ -73,6 +73,33 @@ async fn a_silent_agent_turns_critical_and_is_forgotten_in_the_end() {
     running.stop().await;
 }
 
+/// A process that was stopped, a machine that was, a disk that hung.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_stood_still_gives_everybody_their_full_time() {
+    let clock = thane_runtime::ManualClock::new(Timestamp::UNIX_EPOCH);
+    let running = Running::open_with(&memory(), Options::default(), Arc::new(clock.clone())).await;
+    running.run(batch("agent-1", 1, true, &["w1"])).await;
+    running.run(session("s", "node-of-agent-1", Some(10))).await;
+    let both = async |seconds| {
+        for _ in 0..seconds {
+            clock.advance(Duration::from_secs(1));
+            pass(1).await;
+        }
+    };
+    both(4).await;
+    for asleep in [31, 3600] {
+        clock.advance(Duration::from_secs(asleep));
+        both(15).await;
+        assert_eq!(running.statuses("web").await, [Status::Passing], "after {asleep} s");
+        assert_eq!(running.rows(Topic::Sessions).await.len(), 1);
+    }
+    both(10).await;
+    assert_eq!(running.rows(Topic::Sessions).await.len(), 0);
+    both(10).await;
+    assert_eq!(running.statuses("web").await, [Status::Critical], "nobody was heard of since");
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restarted_hub_gives_everybody_their_full_time() {
     let (store, clock) = (memory(), clock());

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::command::{Batch, Item, ItemResult, Refusal};
-use crate::model::{Check, CheckDefinition, Node, Status};
+use crate::model::{Check, Definition, Node, Status};
+use crate::registry::decide::node::check_node_id;
 use crate::registry::draft::Draft;
 use crate::registry::id::Id;
 use crate::registry::thing::AgentRecord;
@@ -89,9 +90,23 @@ impl<'a> Draft<'a> {
         if !old.node.is_empty() && old.node != name && self.owns(agent, &old.node) {
             self.remove_node(&old.node);
         }
+        self.take_id(agent, &name, node)?;
         self.put_node(&Node { owner: Some(agent.to_owned()), ..node.clone() })?;
         self.set_alive(&name, true);
         Ok(name)
+    }
+
+    /// An agent that lost its data comes back with another id for its node: the certificate says that it is the same.
+    fn take_id(&mut self, agent: &str, name: &str, node: &Node) -> Result<(), Refusal> {
+        check_node_id(node)?;
+        let is_free = node.id.is_empty() || self.node_by_id(&node.id).is_none();
+        if is_free
+            && self.owns(agent, name)
+            && let Some(known) = self.node(name).map(|known| Node::clone(&known.value))
+        {
+            self.put(Id::Node(name.to_owned()), Node { id: node.id.clone(), ..known });
+        }
+        Ok(())
     }
 
     fn owns(&self, agent: &str, node: &str) -> bool {
@@ -169,7 +184,7 @@ pub fn serf_health(alive: bool) -> Check {
         service_name: String::new(),
         service_tags: Vec::new(),
         kind: String::new(),
-        definition: CheckDefinition::default(),
+        definition: Definition::default(),
     }
 }
 

@@ -64,6 +64,28 @@ fn everything_replaces_what_is_there_but_not_what_was_named_badly() {
     )]);
 }
 
+/// Its node's id was on the disk that was lost.
+#[test]
+fn an_agent_that_lost_its_data_is_the_same_agent() {
+    let mut bench = Bench::new();
+    let life = |name: &str, id: u8, items| Batch {
+        node: Node { id: format!("aaaaaaaa-0000-0000-0000-{id:012}"), ..node(name) },
+        incarnation: format!("life {id}"),
+        ..batch(1, true, items)
+    };
+    bench.check(&[
+        (says("agent", life("n1", 1, vec![instance("w1")])), "ok"),
+        (says("agent", life("N1", 2, vec![instance("w2")])), "ok"),
+        (says("other", life("n2", 3, vec![])), ""),
+    ]);
+    assert_eq!(bench.service("web"), ["n1/w2[] serfHealth=passing"], "what it had before is gone");
+    let taken = bench.run(&says("agent", life("n1", 3, vec![])));
+    assert_eq!(short(&taken), "403 node \"n2\" belongs to agent \"other\"");
+    let thief = bench.run(&says("other", life("n1", 4, vec![])));
+    assert!(short(&thief).starts_with("403"), "{thief:?}");
+    assert!(bench.tables.node("n1").is_some_and(|node| node.value.id.ends_with('2')));
+}
+
 #[test]
 fn checks_show_the_tags_their_service_has() {
     let mut bench = Bench::new();

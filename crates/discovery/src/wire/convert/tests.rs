@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
+use crate::model::CheckDefinition;
 
 fn text() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9 .:/äß-]{0,12}"
@@ -56,7 +57,7 @@ fn some_check() -> impl Strategy<Value = Check> {
             service_name,
             service_tags,
             kind,
-            definition,
+            definition: definition.into(),
         },
     )
 }
@@ -170,7 +171,8 @@ fn hundred() -> Batch {
                 interval: Duration::from_secs(10),
                 timeout: Duration::from_secs(5),
                 ..CheckDefinition::default()
-            },
+            }
+            .into(),
         };
         let service = Service {
             id,

@@ -118,6 +118,11 @@ impl Book {
         *self.tally.lock().entry(what).or_default() += 1;
     }
 
+    /// What was registered with an agent is lost with its data.
+    pub(super) fn forget(&self, node: &str) {
+        self.services.lock().retain(|(of, _), _| of != node);
+    }
+
     /// A number that nobody had before.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1

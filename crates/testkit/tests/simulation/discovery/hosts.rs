@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use thane_discovery::agent::{Adjustable, Agent, Limits, Options};
@@ -21,6 +22,7 @@ use thane_runtime::{Clock, Tasks};
 use tokio::sync::mpsc;
 
 use super::book::{Book, Tally};
+use super::stalling::Stalling;
 use super::{keys, locks, readers, services};
 use crate::network::{Simulated, SimulatedClock};
 
@@ -30,7 +32,9 @@ const PORT: u16 = 8443;
 pub(super) struct Place {
     pub(super) name: String,
     pub(super) skew_seconds: Arc<AtomicI64>,
-    store: Arc<MemoryStore>,
+    /// Its disk writes nothing until then.
+    pub(super) stalled_until: Arc<AtomicU64>,
+    store: Mutex<Arc<MemoryStore>>,
     identity: Identity,
     starts: AtomicU64,
 }
@@ -56,7 +60,8 @@ impl World {
         let place = |name: &str, request: &Request| Place {
             name: name.to_owned(),
             skew_seconds: Arc::default(),
-            store: MemoryStore::new(MemoryOptions::default()),
+            stalled_until: Arc::default(),
+            store: Mutex::new(MemoryStore::new(MemoryOptions::default())),
             identity: authority.issue(request, now, lifetime).unwrap(),
             starts: AtomicU64::new(0),
         };
@@ -70,6 +75,14 @@ impl World {
             agents: names.map(|name| place(&name, &Request::agent(&name))).collect(),
             book: Book::new(tally),
         })
+    }
+
+    /// An agent that does not run loses all it had, and with it what was registered there.
+    pub(super) fn wipe(&self, agent: usize) {
+        let place = &self.agents[agent];
+        *place.store.lock() = MemoryStore::new(MemoryOptions::default());
+        self.book.forget(&place.name);
+        self.book.tell("wiped");
     }
 
     /// Chance for one life of a host.
@@ -86,7 +99,8 @@ pub(super) async fn hub(world: Arc<World>) -> turmoil::Result {
     let place = &world.hub;
     place.starts.fetch_add(1, Ordering::Relaxed);
     let clock = SimulatedClock::shared(world.day, Arc::clone(&place.skew_seconds));
-    let store = Arc::clone(&place.store) as Arc<dyn Store>;
+    let disk = Arc::clone(&place.store.lock());
+    let store = Stalling::shared(disk, &place.stalled_until, &world.book);
     let registry = Registry::open(store, hub::Options::default(), Arc::clone(&clock), &tasks).await?;
     let desk = wire::service(Arc::clone(&registry), wire::Metrics::default(), Arc::clone(&clock), &tasks);
     let rules = gate::Options {
@@ -134,7 +148,7 @@ pub(super) async fn agent(world: Arc<World>, number: usize) -> turmoil::Result {
     };
     let options = Options { adjustable, ..Options::new(&place.name) };
     let network: SharedNetwork = Arc::new(Simulated);
-    let store = Arc::clone(&place.store) as Arc<dyn Store>;
+    let store: Arc<dyn Store> = Arc::clone(&place.store.lock()) as _;
     let agent = Agent::start(options, store, network, Some(tls), clock, tasks.child("agent")).await?;
     let chance = |part| world.chance(place, part);
     let book = || Arc::clone(&world.book);

@@ -76,6 +76,6 @@ fn check(service: &str) -> Check {
         service_name: String::new(),
         service_tags: Vec::new(),
         kind: "ttl".to_owned(),
-        definition: CheckDefinition { ttl: Duration::from_hours(1), ..CheckDefinition::default() },
+        definition: CheckDefinition { ttl: Duration::from_hours(1), ..CheckDefinition::default() }.into(),
     }
 }
