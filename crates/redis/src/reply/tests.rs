@@ -136,3 +136,21 @@ fn a_reply_is_told_by_its_beginning() {
         assert_eq!(beginning(bytes, subscribed), expected, "{}", String::from_utf8_lossy(bytes));
     }
 }
+
+#[test]
+fn a_reply_that_is_too_large_is_dropped_and_the_next_one_read() {
+    let mut replies = Replies::new(64);
+    let large = [&b"$100000\r\n"[..], &[b'x'; 100_000], b"\r\n:7\r\n"].concat();
+    let mut seen = Vec::new();
+    for part in large.chunks(1_000) {
+        replies.buffer().extend_from_slice(part);
+        loop {
+            match replies.next_reply() {
+                Ok(None) => break,
+                other => seen.push(other),
+            }
+        }
+        assert!(replies.buffer().len() <= 64, "{} are held", replies.buffer().len());
+    }
+    assert_eq!(seen, [Err(Malformed::Size), Ok(Some(Value::Integer(7)))]);
+}
