@@ -176,7 +176,7 @@ impl Commands {
         }
         let Some(end) = end else { return Ok(None) };
         // Where Redis sees other words than are seen here, replies would no longer be those of the commands.
-        if !self.buffer[..end].iter().all(is_plain) {
+        if !self.buffer[..end].iter().copied().all(is_plain) {
             return Err(Malformed::Inline);
         }
         let raw = self.buffer.split_to(end + 1).freeze();
@@ -191,7 +191,7 @@ impl Commands {
 }
 
 /// Whether a byte of a line is a blank, or a part of a word, for whoever reads it.
-fn is_plain(byte: &u8) -> bool {
+fn is_plain(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\r' | b' '..) && !matches!(byte, b'"' | b'\'' | 0x7f)
 }
 

@@ -128,7 +128,7 @@ impl Frames {
         if rest.len() < used + mask {
             return;
         }
-        let told = rest[..used].iter().fold(0, |length, byte| length << 8 | u64::from(*byte));
+        let told = rest[..used].iter().fold(0, |length, byte| (length << 8) | u64::from(*byte));
         self.left = if used == 0 { u64::from(length & 0x7f) } else { told };
         match kind & 0x0f {
             CLOSE => self.is_closed = true,

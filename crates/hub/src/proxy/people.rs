@@ -206,7 +206,7 @@ mod tests {
             std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
         });
         let people = People::new(Client::new(silent, "default"), thane_runtime::SystemClock::shared());
-        let all = (0..REVIEWS_MAX + 1).map(|number| {
+        let all = (0..=REVIEWS_MAX).map(|number| {
             let (people, counted) = (people.clone(), Arc::clone(&counted));
             async move {
                 let refused = people.identify(None, Some(&format!("token {number}"))).await.unwrap_err();

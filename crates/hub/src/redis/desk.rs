@@ -137,7 +137,7 @@ impl Desk {
             return None;
         };
         self.metrics.held.inc_by(i64::from(u32::try_from(room.num_permits()).unwrap_or(u32::MAX)));
-        Some(Bytes::from_owner(Held { value, room, held: self.metrics.held.clone() }))
+        Some(Bytes::from_owner(Held { value, room, gauge: self.metrics.held.clone() }))
     }
 
     fn refuse(&self, agent: &str, reason: &'static str) {
@@ -212,7 +212,7 @@ impl Desk {
 struct Held {
     value: Bytes,
     room: OwnedSemaphorePermit,
-    held: Gauge,
+    gauge: Gauge,
 }
 
 impl AsRef<[u8]> for Held {
@@ -223,7 +223,7 @@ impl AsRef<[u8]> for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.held.dec_by(i64::from(u32::try_from(self.room.num_permits()).unwrap_or(u32::MAX)));
+        self.gauge.dec_by(i64::from(u32::try_from(self.room.num_permits()).unwrap_or(u32::MAX)));
     }
 }
 
@@ -259,10 +259,7 @@ impl Passing for Desk {
             // An agent has no business with the hub's Redis.
             return self.refuse(peer, "unasked");
         }
-        let response = match Response::read(&event.data) {
-            Ok(response) => response,
-            Err(_) => return self.refuse(peer, "unreadable"),
-        };
+        let Ok(response) = Response::read(&event.data) else { return self.refuse(peer, "unreadable") };
         if let Said::Message(channel) = &response.said {
             let followers = self.followers.lock();
             match followers.get(&response.connection) {

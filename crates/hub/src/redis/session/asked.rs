@@ -44,7 +44,7 @@ impl Session {
             (b"reset", _) => self.reset(raw),
             // What is queued for a transaction is answered by it.
             (b"get" | b"ping" | b"multi" | b"discard", _) if self.in_transaction => {
-                self.forward(raw, Awaited::default())
+                self.forward(raw, Awaited::default());
             }
             // Within an answer, what Redis says to these is not what it says otherwise.
             _ if self.in_transaction => self.become_pipe(raw),
