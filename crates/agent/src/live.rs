@@ -6,6 +6,7 @@ mod metrics;
 mod plan;
 mod resource;
 mod resume;
+mod room;
 mod terminal;
 
 use std::collections::BTreeSet;
@@ -26,6 +27,7 @@ use crate::connection::Calls;
 use managed::Tracking;
 use metrics::{Kind, Metrics, Outcome};
 use plan::is_segment;
+use room::Room;
 
 /// Requests that may be at work or wait; one more is told that there are too many.
 const REQUESTS_MAX: usize = 256;
@@ -33,6 +35,8 @@ const REQUESTS_MAX: usize = 256;
 const AT_WORK_MAX: usize = 32;
 /// Logs and terminals open at once.
 const STREAMS_MAX: usize = 48;
+/// Logs and terminals that are told at once that there are too many; more are told nothing.
+const REFUSALS_MAX: usize = 16;
 /// How long the API may take to answer one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -66,6 +70,8 @@ struct Inner {
     places: Arc<Semaphore>,
     at_work: Semaphore,
     streams: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+    room: Room,
     /// Logs and terminals that are open, by their ids: a repeated request opens none.
     open: Mutex<BTreeSet<String>>,
     metrics: Metrics,
@@ -77,6 +83,7 @@ struct Open {
     uuid: String,
     /// None when there are too many.
     place: Option<OwnedSemaphorePermit>,
+    _refusal: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Open {
@@ -100,6 +107,8 @@ impl Live {
             places: Arc::new(Semaphore::new(REQUESTS_MAX)),
             at_work: Semaphore::new(AT_WORK_MAX),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            room: Room::default(),
             open: Mutex::default(),
             metrics,
         }))
@@ -121,13 +130,13 @@ impl Passing for Live {
             Target::Resource => self.request(peer, &event),
             Target::ContainerLog => {
                 let Some(request) = self.read::<LogRequest>(Kind::Log, &event) else { return };
-                if let Some(open) = self.open(&request.uuid) {
+                if let Some(open) = self.open(Kind::Log, &request.uuid) {
                     self.spawn("log", logs::stream(open, request));
                 }
             }
             Target::Terminal => {
                 let Some(request) = self.read::<TerminalRequest>(Kind::Terminal, &event) else { return };
-                if let Some(open) = self.open(&request.uuid) {
+                if let Some(open) = self.open(Kind::Terminal, &request.uuid) {
                     self.spawn("terminal", terminal::serve(open, request));
                 }
             }
@@ -140,13 +149,18 @@ impl Live {
     fn request(&self, peer: &str, event: &Event) {
         let Some(request) = self.read::<ResourceRequest>(Kind::Resource, event) else { return };
         let Some(line) = self.0.passage.line(peer) else { return };
-        let place = Arc::clone(&self.0.places).try_acquire_owned().ok();
         let inner = Arc::clone(&self.0);
+        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
+            let answer = resource::Answer::refused(429, "too many requests are under way in this agent");
+            inner.metrics.count(Kind::Resource, Outcome::Busy);
+            // Without room for it, the hub finds out that it waits for nothing.
+            if let Some(event) = response(&request.uuid, answer.status, answer.body) {
+                let _ = line.send(event);
+            }
+            return;
+        };
         self.spawn("request", async move {
-            let answer = match place {
-                Some(_) => inner.answer(&request).await,
-                None => resource::Answer::refused(429, "too many requests are under way in this agent"),
-            };
+            let answer = inner.answer(&request).await;
             inner.metrics.count(Kind::Resource, Outcome::of_status(answer.status));
             inner.reply(&line, &request.uuid, answer).await;
             drop(place);
@@ -162,11 +176,24 @@ impl Live {
         .ok()
     }
 
-    /// A place for a new log or terminal; none if it is open already.
-    fn open(&self, uuid: &str) -> Option<Open> {
-        let is_new = self.0.open.lock().insert(uuid.to_owned());
-        let place = || Arc::clone(&self.0.streams).try_acquire_owned().ok();
-        is_new.then(|| Open { inner: Arc::clone(&self.0), uuid: uuid.to_owned(), place: place() })
+    /// A place for a new log or terminal, or for telling that there is none; nothing if it is open already, or if too many
+    /// are being told.
+    fn open(&self, kind: Kind, uuid: &str) -> Option<Open> {
+        if self.0.open.lock().contains(uuid) {
+            return None;
+        }
+        let place = Arc::clone(&self.0.streams).try_acquire_owned().ok();
+        let refusal = if place.is_some() {
+            None
+        } else {
+            let Ok(refusal) = Arc::clone(&self.0.refusals).try_acquire_owned() else {
+                self.0.metrics.count(kind, Outcome::Busy);
+                return None;
+            };
+            Some(refusal)
+        };
+        self.0.open.lock().insert(uuid.to_owned());
+        Some(Open { inner: Arc::clone(&self.0), uuid: uuid.to_owned(), place, _refusal: refusal })
     }
 
     fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
@@ -188,17 +215,23 @@ impl Inner {
         };
         // The semaphore is never closed.
         let _turn = self.at_work.acquire().await;
-        let answering = resource::answer(&self.client, &self.tracking, plan);
+        let answering = resource::answer(&self.client, &self.tracking, &self.room, plan);
         let late = || resource::Answer::refused(504, "the cluster's API gave no answer in time");
         tokio::time::timeout(REQUEST_TIMEOUT, answering).await.unwrap_or_else(|_| late())
     }
 
     async fn reply(&self, line: &Line, uuid: &str, answer: resource::Answer) {
-        let response = ResourceResponse { uuid: uuid.to_owned(), status: answer.status.into(), resource: answer.body };
-        let Ok(data) = serde_json::to_vec(&response) else { return };
-        let id = uuid::Uuid::new_v4().to_string();
-        let event = Event::answer(Target::Resource, Type::Response, id, uuid, data.into());
+        // Its room is given back when it is on its way.
+        let resource::Answer { status, body, room: _room } = answer;
+        let Some(event) = response(uuid, status, body) else { return };
         // A hub that has gone has no use for the answer.
         let _ = line.send_when_free(event).await;
     }
+}
+
+fn response(uuid: &str, status: u16, resource: String) -> Option<Event> {
+    let response = ResourceResponse { uuid: uuid.to_owned(), status: status.into(), resource };
+    let data = serde_json::to_vec(&response).ok()?;
+    let id = uuid::Uuid::new_v4().to_string();
+    Some(Event::answer(Target::Resource, Type::Response, id, uuid, data.into()))
 }

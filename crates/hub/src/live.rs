@@ -30,6 +30,7 @@ use tokio::sync::oneshot;
 use tonic::Status;
 
 use self::answer::{plain, refusal};
+pub(crate) use self::channels::{Protocol, ended};
 use self::metrics::Metrics;
 use self::path::{Asked, Refused};
 use self::sessions::{Session, Sessions, Wants};
@@ -105,7 +106,8 @@ impl Events {
             Asked::Log(asked) => self.log(&agent, asked).await,
             Asked::Exec(asked) => {
                 let upgrade = request.extensions_mut().remove::<hyper::upgrade::OnUpgrade>();
-                self.exec(&agent, asked, request.headers(), upgrade).await
+                let record = request.extensions_mut().remove();
+                self.exec(&agent, asked, request.headers(), (upgrade, record)).await
             }
         }
     }

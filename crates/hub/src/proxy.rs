@@ -4,12 +4,14 @@ mod answer;
 mod audit;
 pub mod bodies;
 mod cut;
+mod farewell;
 mod followed;
 pub mod listener;
 pub mod metrics;
 pub mod people;
 pub mod policy;
 pub mod reach;
+mod session;
 mod status;
 pub mod target;
 pub mod tunnel;
@@ -17,6 +19,7 @@ pub mod tunnel;
 use std::sync::Arc;
 
 use thane_runtime::SharedClock;
+use tokio_util::sync::CancellationToken;
 
 use crate::gate::{Gate, Peer};
 pub use bodies::Bodies;
@@ -26,6 +29,8 @@ pub use metrics::Metrics;
 pub use people::People;
 pub use policy::{Policy, Rule};
 pub use reach::{Body, Caller, Reach, Source, Unreachable};
+pub(crate) use session::{Counted, SessionRecord};
+pub(crate) use tunnel::STUCK_MAX;
 pub use tunnel::Tunnels;
 
 /// What stands behind the listener.
@@ -56,4 +61,6 @@ pub(crate) struct Client {
     peer: Peer,
     /// As a person: by the authority of the hub's API.
     person: Option<people::Person>,
+    /// Cancelled when it has proved who it is, with a request that it may make.
+    admitted: CancellationToken,
 }

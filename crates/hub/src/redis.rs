@@ -84,6 +84,7 @@ impl Owners for Roster {
 pub fn start(config: Config, parts: Parts, registry: &mut Registry, tasks: &Tasks) {
     let metrics = Metrics::default();
     metrics.register(registry);
+    parts.desk.register(registry);
     let written = info::Info {
         server: parts.upstream.clone(),
         network: Arc::clone(&parts.network),

@@ -6,6 +6,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use prometheus_client::metrics::counter::Counter;
@@ -13,6 +14,7 @@ use thane_api::wire::tunnel::frame::Part;
 use thane_api::wire::tunnel::{End, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 
 pub use head::{answer_headers, read_headers, request_headers, switches_protocol};
 
@@ -68,7 +70,7 @@ pub struct Receiving {
     pieces: mpsc::Receiver<Piece>,
     /// Weak: whoever only reads does not keep a request open.
     out: mpsc::WeakSender<Frame>,
-    held: Arc<AtomicUsize>,
+    progress: Progress,
     owed: usize,
     has_ended: bool,
     received: Counter,
@@ -79,9 +81,36 @@ pub struct Receiving {
 pub struct Inlet {
     pieces: Option<mpsc::Sender<Piece>>,
     credit: Arc<Semaphore>,
-    held: Arc<AtomicUsize>,
+    progress: Progress,
     /// Ends when nothing is sent any more.
     sending: oneshot::Receiver<()>,
+}
+
+/// How what has come is taken.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// Bytes that wait to be taken.
+    held: Arc<AtomicUsize>,
+    /// Pieces that were.
+    taken: Arc<AtomicUsize>,
+}
+
+impl Progress {
+    /// Completes when something has waited for so long and nothing was taken all the time. Looks some times in between,
+    /// so that it may take a little longer.
+    pub async fn stuck(self, most: Duration) {
+        let mut last = 0;
+        let mut since = Instant::now();
+        loop {
+            tokio::time::sleep(most / 8).await;
+            let taken = self.taken.load(Ordering::Acquire);
+            if self.held.load(Ordering::Acquire) == 0 || taken != last {
+                (last, since) = (taken, Instant::now());
+            } else if since.elapsed() >= most {
+                return;
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -95,18 +124,18 @@ pub fn ends(out: &mpsc::Sender<Frame>, counts: &Bytecounts) -> (Sending, Receivi
     // One more, so that the end always has a place.
     let (pieces, taken) = mpsc::channel(WINDOW / COST_MIN + 1);
     let credit = Arc::new(Semaphore::new(WINDOW));
-    let held = Arc::new(AtomicUsize::new(0));
+    let progress = Progress::default();
     let (open, over) = oneshot::channel();
     let sending = Sending { out: out.clone(), credit: Arc::clone(&credit), sent: counts.sent.clone(), _open: open };
     let receiving = Receiving {
         pieces: taken,
         out: out.downgrade(),
-        held: Arc::clone(&held),
+        progress: progress.clone(),
         owed: 0,
         has_ended: false,
         received: counts.received.clone(),
     };
-    (sending, receiving, Inlet { pieces: Some(pieces), credit, held, sending: over })
+    (sending, receiving, Inlet { pieces: Some(pieces), credit, progress, sending: over })
 }
 
 /// One part as a frame.
@@ -156,7 +185,8 @@ impl Receiving {
         };
         self.received.inc_by(u64::try_from(bytes.len()).unwrap_or_default());
         let price = cost(&bytes);
-        self.held.fetch_sub(price, Ordering::AcqRel);
+        self.progress.held.fetch_sub(price, Ordering::AcqRel);
+        self.progress.taken.fetch_add(1, Ordering::AcqRel);
         self.owed += price;
         if self.owed >= CREDIT_STEP
             && let Some(out) = self.out.upgrade()
@@ -188,7 +218,7 @@ impl Inlet {
             Part::Data(bytes) => {
                 let pieces = self.pieces.as_ref().ok_or(Broken::Order)?;
                 let price = cost(&bytes);
-                if self.held.fetch_add(price, Ordering::AcqRel) + price > WINDOW {
+                if self.progress.held.fetch_add(price, Ordering::AcqRel) + price > WINDOW {
                     return Err(Broken::Credit);
                 }
                 match pieces.try_send(Piece::Data(bytes)) {
@@ -213,6 +243,11 @@ impl Inlet {
             }
             head @ (Part::Request(_) | Part::Answer(_) | Part::Refusal(_)) => Ok(Some(head)),
         }
+    }
+
+    /// How what is put here is taken.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// Whether the other side has said that there is no more.

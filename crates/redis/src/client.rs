@@ -13,8 +13,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::reply::{Replies, Value};
 use crate::{Malformed, write};
 
-/// A reply of one value: what Argo CD keeps of an application is far smaller.
-const REPLY_MAX: usize = 512 * 1024 * 1024;
 const READ: usize = 16 * 1024;
 
 /// How a server proves who it is.
@@ -67,6 +65,9 @@ pub enum Error {
     /// The server refused it.
     #[error("{0}")]
     Refused(String),
+    /// The reply has more bytes than are taken; it was read to its end.
+    #[error("the reply is larger than {0} bytes")]
+    Large(usize),
     /// Nothing came in time.
     #[error("no answer in time")]
     Late,
@@ -87,10 +88,10 @@ impl Server {
         tokio::time::timeout(self.timeout, connecting).await.unwrap_or(Err(Error::Late))
     }
 
-    /// Opens a connection and says who one is.
-    pub async fn open(&self, network: &SharedNetwork) -> Result<Client, Error> {
+    /// Opens a connection and says who one is. Replies of more bytes than that are not held, and are errors.
+    pub async fn open(&self, network: &SharedNetwork, reply_max: usize) -> Result<Client, Error> {
         let stream = self.connect(network).await?;
-        let mut client = Client { stream, replies: Replies::new(REPLY_MAX), timeout: self.timeout };
+        let mut client = Client { stream, replies: Replies::new(reply_max), timeout: self.timeout, reply_max };
         match (self.username.as_str(), self.password.as_str()) {
             ("", "") => {}
             ("", password) => drop(client.call(&["AUTH", password]).await?),
@@ -105,10 +106,12 @@ pub struct Client {
     stream: BoxIo,
     replies: Replies,
     timeout: Duration,
+    reply_max: usize,
 }
 
 impl Client {
-    /// Sends a command and waits for its answer. After a failure other than a refusal the connection is of no use.
+    /// Sends a command and waits for its answer. After a failure that is neither a refusal nor for the answer's size the
+    /// connection is of no use.
     pub async fn call<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<Value, Error> {
         let timeout = self.timeout;
         let calling = async {
@@ -136,8 +139,11 @@ impl Client {
     /// The next thing the server says, whenever that is. Nothing is lost when it is not waited for any longer.
     pub async fn next(&mut self) -> Result<Value, Error> {
         loop {
-            if let Some(reply) = self.replies.next_reply()? {
-                return Ok(reply);
+            match self.replies.next_reply() {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(Malformed::Size) => return Err(Error::Large(self.reply_max)),
+                Err(malformed) => return Err(malformed.into()),
             }
             let buffer = self.replies.buffer();
             buffer.reserve(READ);

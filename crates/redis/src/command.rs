@@ -39,6 +39,8 @@ pub struct Commands {
     state: State,
     /// Whether a command is looked into, told by its name in lower case.
     of_interest: fn(&[u8]) -> bool,
+    /// What waits is no piece yet.
+    is_unfinished: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,17 +56,23 @@ enum State {
 impl Commands {
     /// Commands of interest come whole.
     pub fn new(of_interest: fn(&[u8]) -> bool) -> Self {
-        Self { buffer: BytesMut::new(), state: State::Start, of_interest }
+        Self { buffer: BytesMut::new(), state: State::Start, of_interest, is_unfinished: false }
     }
 
     /// Takes bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.is_unfinished = false;
         self.buffer.extend_from_slice(bytes);
     }
 
     /// Bytes that wait, of which no piece could be made or was asked for yet.
     pub fn waiting(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// Whether nothing comes of what waits unless there is more of it; that is bounded, too.
+    pub fn wants_more(&self) -> bool {
+        self.is_unfinished
     }
 
     /// Everything that waits, as it is.
@@ -74,6 +82,12 @@ impl Commands {
 
     /// The next piece; none until more bytes have come.
     pub fn next_piece(&mut self) -> Result<Option<Piece>, Malformed> {
+        let piece = self.piece()?;
+        self.is_unfinished = piece.is_none();
+        Ok(piece)
+    }
+
+    fn piece(&mut self) -> Result<Option<Piece>, Malformed> {
         match self.state {
             State::Within { words, bytes } => self.within(words, bytes),
             State::Start => match self.buffer.first() {
@@ -161,16 +175,24 @@ impl Commands {
             return Err(Malformed::Line);
         }
         let Some(end) = end else { return Ok(None) };
+        // Where Redis sees other words than are seen here, replies would no longer be those of the commands.
+        if !self.buffer[..end].iter().copied().all(is_plain) {
+            return Err(Malformed::Inline);
+        }
         let raw = self.buffer.split_to(end + 1).freeze();
         let mut words = raw.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).peekable();
         let Some(name) = words.peek() else { return Ok(Some(Piece::Nothing(raw))) };
-        let is_quoted = raw.iter().any(|byte| matches!(byte, b'"' | b'\''));
-        if is_quoted || !(self.of_interest)(&name.to_ascii_lowercase()) {
+        if !(self.of_interest)(&name.to_ascii_lowercase()) {
             return Ok(Some(Piece::Begins(raw)));
         }
         let words = words.map(|word| raw.slice_ref(word)).collect();
         Ok(Some(Piece::Whole(words, raw)))
     }
+}
+
+/// Whether a byte of a line is a blank, or a part of a word, for whoever reads it.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\r' | b' '..) && !matches!(byte, b'"' | b'\'' | 0x7f)
 }
 
 /// The number of a header, and its bytes; none until it has come.
@@ -184,7 +206,7 @@ fn header(bytes: &[u8], kind: u8) -> Result<Option<(i64, usize)>, Malformed> {
     let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(HEADER_MAX)]) else {
         return if bytes.len() >= HEADER_MAX { Err(malformed) } else { Ok(None) };
     };
-    let count = number(bytes[1..end].trim_ascii_end()).ok_or(malformed)?;
+    let count = bytes[1..end].strip_suffix(b"\r").and_then(number).ok_or(malformed)?;
     Ok(Some((count, end + 1)))
 }
 

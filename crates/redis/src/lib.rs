@@ -20,6 +20,9 @@ pub enum Malformed {
     /// A line without an end.
     #[error("too big inline request")]
     Line,
+    /// A line with quotes, or with bytes of which Redis and others think differently.
+    #[error("quotes and control characters in an inline request are not understood here")]
+    Inline,
     /// More than is held in memory for one command or reply.
     #[error("too big")]
     Size,

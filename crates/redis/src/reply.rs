@@ -279,12 +279,14 @@ pub struct Replies {
     scanner: Scanner,
     scanned: usize,
     bytes_max: usize,
+    /// The reply under way is too large to be held.
+    is_dropped: bool,
 }
 
 impl Replies {
     /// Replies of at most so many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self { buffer: BytesMut::new(), scanner: Scanner::default(), scanned: 0, bytes_max }
+        Self { buffer: BytesMut::new(), scanner: Scanner::default(), scanned: 0, bytes_max, is_dropped: false }
     }
 
     /// Where bytes are to be put.
@@ -292,12 +294,18 @@ impl Replies {
         &mut self.buffer
     }
 
-    /// The next reply, if it is whole.
+    /// The next reply, if it is whole. One that is too large is dropped as it comes, and an error at its end; what comes
+    /// after it can be read.
     pub fn next_reply(&mut self) -> Result<Option<Value>, Malformed> {
         let scanned = self.scanner.scan(&self.buffer[self.scanned..])?;
         self.scanned += scanned.used;
+        if self.is_dropped || self.scanned > self.bytes_max {
+            self.buffer.advance(std::mem::take(&mut self.scanned));
+            self.is_dropped = !scanned.is_whole;
+            return if scanned.is_whole { Err(Malformed::Size) } else { Ok(None) };
+        }
         if !scanned.is_whole {
-            return if self.scanned > self.bytes_max { Err(Malformed::Size) } else { Ok(None) };
+            return Ok(None);
         }
         let mut whole = self.buffer.split_to(self.scanned).freeze();
         self.scanned = 0;

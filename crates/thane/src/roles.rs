@@ -4,7 +4,7 @@ pub(crate) mod agent;
 mod discovery;
 pub(crate) mod gateway;
 pub(crate) mod hub;
-mod live;
+pub(crate) mod live;
 pub(crate) mod operator;
 pub(crate) mod redis;
 pub(crate) mod secrets;

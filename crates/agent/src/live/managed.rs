@@ -8,6 +8,7 @@ use serde_json::Value;
 use thane_runtime::SharedClock;
 
 use super::resource::{self, SETTINGS_AGE_MAX};
+use super::room::Room;
 
 /// How far owners are followed.
 const LEVELS_MAX: usize = 5;
@@ -56,6 +57,8 @@ pub(super) struct Tracking {
     client: Client,
     settings: String,
     clock: SharedClock,
+    /// Beside that of answers: whoever waits here may hold one.
+    room: Room,
     known: Mutex<Option<(Duration, Mark)>>,
 }
 
@@ -71,7 +74,7 @@ struct Owner {
 impl Tracking {
     pub(super) fn new(client: Client, namespace: &str, clock: SharedClock) -> Self {
         let settings = format!("/api/v1/namespaces/{namespace}/configmaps/{SETTINGS}");
-        Self { client, settings, clock, known: Mutex::new(None) }
+        Self { client, settings, clock, room: Room::default(), known: Mutex::new(None) }
     }
 
     /// Whether the object or one of its owners bears Argo CD's mark.
@@ -109,7 +112,7 @@ impl Tracking {
         {
             return Ok(mark);
         }
-        let answer = resource::get(&self.client, &self.settings).await;
+        let answer = resource::get(&self.client, &self.room, &self.settings).await;
         let settings = match answer.status {
             200 => serde_json::from_str(&answer.body).map_err(|error| format!("Argo CD's settings: {error}"))?,
             404 => Value::Null,
@@ -122,14 +125,14 @@ impl Tracking {
 
     /// An owner as it is; none if it is gone or of a kind that is not there.
     async fn owner(&self, object: &Value, owner: &Owner) -> Result<Option<Value>, String> {
-        let kinds = resource::get(&self.client, &owner.group).await;
+        let kinds = resource::get(&self.client, &self.room, &owner.group).await;
         if kinds.status == 404 {
             return Ok(None);
         }
         let kinds: Value = serde_json::from_str(&kinds.body).map_err(|error| format!("{}: {error}", owner.group))?;
         let namespace = object["metadata"]["namespace"].as_str();
         let Some(path) = path_of(&kinds, owner, namespace) else { return Ok(None) };
-        let answer = resource::get(&self.client, &path).await;
+        let answer = resource::get(&self.client, &self.room, &path).await;
         match answer.status {
             200 => serde_json::from_str(&answer.body).map(Some).map_err(|error| format!("{path}: {error}")),
             404 => Ok(None),

@@ -3,24 +3,25 @@
 use std::time::Duration;
 
 use http::{Method, Request};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::managed::Tracking;
 use super::plan::{Call, Plan};
+use super::room::{Room, Taken};
 
-/// Bytes of one answer: with their envelope they have to fit into a message.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Why a body that was too large was not read.
 const TOO_LARGE: &str = "the answer of the cluster's API is too large to be passed on";
 
 /// What is answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: String,
+    /// Held for as long as the body is.
+    pub(super) room: Taken,
 }
 
 impl Answer {
@@ -40,7 +41,7 @@ impl Answer {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": message, "reason": reason, "code": status,
         });
-        Self { status, body: body.to_string() }
+        Self { status, body: body.to_string(), room: Taken::default() }
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -54,24 +55,27 @@ impl Answer {
 }
 
 /// Does what was planned.
-pub(super) async fn answer(client: &Client, tracking: &Tracking, plan: Plan) -> Answer {
+pub(super) async fn answer(client: &Client, tracking: &Tracking, room: &Room, plan: Plan) -> Answer {
     match plan {
-        Plan::Groups => groups(client).await,
-        Plan::Read(path) => get(client, &path).await,
-        Plan::Object(path) => match object(client, tracking, &path).await {
+        Plan::Groups => groups(client, room).await,
+        Plan::Read(path) => get(client, room, &path).await,
+        Plan::Object(path) => match object(client, tracking, room, &path).await {
             Ok(answer) | Err(answer) => answer,
         },
-        Plan::Create(made) => call(client, made).await.into_ok(),
-        Plan::Change { object: path, call: change } => match object(client, tracking, &path).await {
-            Ok(_) => call(client, change).await.into_ok(),
-            Err(answer) => answer,
-        },
+        Plan::Create(made) => call(client, room, made).await.into_ok(),
+        Plan::Change { object: path, call: change } => {
+            // What it is now needs no room while it is changed.
+            match object(client, tracking, room, &path).await.map(drop) {
+                Ok(()) => call(client, room, change).await.into_ok(),
+                Err(answer) => answer,
+            }
+        }
     }
 }
 
 /// The object at that path, if it is Argo CD's; what to answer otherwise.
-async fn object(client: &Client, tracking: &Tracking, path: &str) -> Result<Answer, Answer> {
-    let answer = get(client, path).await;
+async fn object(client: &Client, tracking: &Tracking, room: &Room, path: &str) -> Result<Answer, Answer> {
+    let answer = get(client, room, path).await;
     if !answer.is_success() {
         return Err(answer);
     }
@@ -85,8 +89,8 @@ async fn object(client: &Client, tracking: &Tracking, path: &str) -> Result<Answ
 }
 
 /// All groups in one list, the one without a name first.
-async fn groups(client: &Client) -> Answer {
-    let (core, named) = tokio::join!(get(client, "/api"), get(client, "/apis"));
+async fn groups(client: &Client, room: &Room) -> Answer {
+    let (core, named) = tokio::join!(get(client, room, "/api"), get(client, room, "/apis"));
     if !named.is_success() {
         return named;
     }
@@ -96,7 +100,7 @@ async fn groups(client: &Client) -> Answer {
     if let (Some(first), Some(groups)) = (unnamed_group(&core), all["groups"].as_array_mut()) {
         groups.insert(0, first);
     }
-    Answer { status: 200, body: all.to_string() }
+    Answer { status: 200, body: all.to_string(), room: named.room }
 }
 
 /// The group without a name, as one of a list.
@@ -112,13 +116,13 @@ fn unnamed_group(core: &Value) -> Option<Value> {
 }
 
 /// Answers with what is at that path.
-pub(super) async fn get(client: &Client, path: &str) -> Answer {
+pub(super) async fn get(client: &Client, room: &Room, path: &str) -> Answer {
     let read =
         Call { method: Method::GET, uri: path.to_owned(), content_type: "application/json", body: bytes::Bytes::new() };
-    call(client, read).await
+    call(client, room, read).await
 }
 
-async fn call(client: &Client, call: Call) -> Answer {
+async fn call(client: &Client, room: &Room, call: Call) -> Answer {
     let mut request = Request::builder().method(call.method).uri(call.uri).header("accept", "application/json");
     if !call.body.is_empty() {
         request = request.header("content-type", call.content_type);
@@ -132,13 +136,25 @@ async fn call(client: &Client, call: Call) -> Answer {
         Err(error) => return Answer::refused(502, &format!("the cluster's API cannot be reached: {error}")),
     };
     let status = response.status().as_u16();
-    match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
-        Ok(body) => match String::from_utf8(body.to_bytes().into()) {
-            Ok(body) => Answer { status, body },
-            Err(_) => Answer::refused(502, "the cluster's API answered with what is no text"),
-        },
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Answer::refused(500, TOO_LARGE),
-        Err(error) => Answer::refused(502, &format!("the answer of the cluster's API broke off: {error}")),
+    let (mut body, mut whole, mut taken) = (response.into_body(), Vec::new(), Taken::default());
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => {
+                let data = frame.into_data().unwrap_or_default();
+                if !taken.grow(room, whole.len() + data.len()).await {
+                    return Answer::refused(500, TOO_LARGE);
+                }
+                whole.extend_from_slice(&data);
+            }
+            Err(error) => {
+                return Answer::refused(502, &format!("the answer of the cluster's API broke off: {error}"));
+            }
+        }
+    }
+    taken.shrink(whole.len());
+    match String::from_utf8(whole) {
+        Ok(body) => Answer { status, body, room: taken },
+        Err(_) => Answer::refused(502, "the cluster's API answered with what is no text"),
     }
 }
 
@@ -152,7 +168,7 @@ mod tests {
     #[test]
     fn success_has_one_number_and_refusals_keep_theirs() {
         for (status, expected) in [(201, 200), (202, 200), (200, 200), (404, 404), (302, 302)] {
-            assert_eq!(Answer { status, body: String::new() }.into_ok().status, expected);
+            assert_eq!(Answer { status, body: String::new(), room: Taken::default() }.into_ok().status, expected);
         }
         let refused: Value = serde_json::from_str(&Answer::refused(403, "no").body).unwrap();
         assert_eq!(

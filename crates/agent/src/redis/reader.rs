@@ -9,6 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Asked, Back};
 
+/// Bytes of a reply beside those of its value.
+const REPLY_HEAD: usize = 64;
+
 pub(super) struct Reader {
     pub(super) server: Server,
     pub(super) network: SharedNetwork,
@@ -40,6 +43,7 @@ impl Reader {
         }
         match read {
             Ok(value) => said(value, self.value_bytes_max),
+            Err(Error::Large(_)) => Said::Failed(too_large(self.value_bytes_max)),
             Err(error) => {
                 tracing::debug!(redis = %self.server, %error, "a value could not be read");
                 Said::Failed(format!("Redis at {}: {error}", self.server))
@@ -50,23 +54,24 @@ impl Reader {
     async fn attempt(&self, client: &mut Option<Client>, key: &str) -> Result<Value, Error> {
         let mut open = match client.take() {
             Some(open) => open,
-            None => self.server.open(&self.network).await?,
+            None => self.server.open(&self.network, self.value_bytes_max + REPLY_HEAD).await?,
         };
         let read = open.call(&["GET", key]).await;
-        if matches!(read, Ok(_) | Err(Error::Refused(_))) {
+        if matches!(read, Ok(_) | Err(Error::Refused(_) | Error::Large(_))) {
             *client = Some(open);
         }
         read
     }
 }
 
+fn too_large(bytes_max: usize) -> String {
+    format!("the value has more than {bytes_max} bytes, which is the most that is sent to the hub")
+}
+
 /// What a value of Redis is to the hub.
 fn said(value: Value, bytes_max: usize) -> Said {
     match value {
-        Value::Bytes(value) if value.len() > bytes_max => {
-            let why = format!("the value has {} bytes, and at most {bytes_max} are sent to the hub", value.len());
-            Said::Failed(why)
-        }
+        Value::Bytes(value) if value.len() > bytes_max => Said::Failed(too_large(bytes_max)),
         Value::Bytes(value) => Said::Hit(value),
         Value::Null => Said::Miss,
         _ => Said::Failed("the key holds no string".to_owned()),
@@ -83,8 +88,7 @@ mod tests {
     fn what_is_too_large_is_told_and_not_sent() {
         let value = |length: usize| Value::Bytes(Bytes::from(vec![0; length]));
         assert_eq!(said(value(8), 8), Said::Hit(Bytes::from(vec![0; 8])));
-        let why = "the value has 9 bytes, and at most 8 are sent to the hub".to_owned();
-        assert_eq!(said(value(9), 8), Said::Failed(why));
+        assert_eq!(said(value(9), 8), Said::Failed(too_large(8)));
         assert_eq!(said(Value::Null, 0), Said::Miss);
         assert_eq!(said(Value::Integer(1), 8), Said::Failed("the key holds no string".to_owned()));
     }

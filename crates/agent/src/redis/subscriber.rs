@@ -16,6 +16,8 @@ use super::{Asked, Back};
 
 /// How often subscriptions are looked through for those that are over.
 const LOOK: Duration = Duration::from_mins(1);
+/// Bytes of a message: Argo CD's are empty.
+const MESSAGE_MAX: usize = 1024 * 1024;
 /// The first and the longest wait after a failure.
 const AGAIN_FIRST: Duration = Duration::from_millis(500);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
@@ -123,7 +125,7 @@ impl Subscriber {
 
     async fn open(&mut self) -> Result<Client, Error> {
         self.confirmed.clear();
-        let mut client = self.server.open(&self.network).await?;
+        let mut client = self.server.open(&self.network, MESSAGE_MAX).await?;
         for channel in self.all.channels() {
             client.send(&["SUBSCRIBE", channel]).await?;
         }

@@ -15,7 +15,7 @@ const EXIT_CODE: &str = "command terminated with exit code ";
 
 /// Versions of the protocol, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     V1,
     V2,
     V3,
@@ -33,7 +33,7 @@ const NAMES: [(&str, Protocol); 5] = [
 
 impl Protocol {
     /// The newest of those a client offers.
-    pub(super) fn choose<'a>(offered: impl Iterator<Item = &'a str>) -> Option<Self> {
+    pub(crate) fn choose<'a>(offered: impl Iterator<Item = &'a str>) -> Option<Self> {
         let known = |name: &str| NAMES.iter().find(|(known, _)| *known == name).map(|(_, protocol)| *protocol);
         offered.flat_map(|line| line.split(',')).filter_map(|name| known(name.trim())).max()
     }
@@ -83,7 +83,7 @@ pub(super) fn written(kind: &str, data: &[u8]) -> Bytes {
 }
 
 /// How the command ended; nothing where the protocol has no words for a good end.
-pub(super) fn ended(protocol: Protocol, error: Option<&str>) -> Option<Bytes> {
+pub(crate) fn ended(protocol: Protocol, error: Option<&str>) -> Option<Bytes> {
     match (protocol >= Protocol::V4, error) {
         (true, None) => Some(framed(ERROR, br#"{"metadata":{},"status":"Success"}"#)),
         (true, Some(error)) => Some(framed(ERROR, failure(error).to_string().as_bytes())),

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::answer::refusal;
-use super::sessions::{LogSide, Piece, Session, Wants};
+use super::sessions::{LogInlet, LogSide, Piece, Session, Wants};
 use super::{ANSWER_TIMEOUT, Events, FIRST_TIMEOUT, PIECE_BYTES_MAX, ask};
 use crate::lines::Lines;
-use crate::proxy::{Body, RESUME_TIMEOUT, Unreachable};
+use crate::proxy::{Body, RESUME_TIMEOUT, STUCK_MAX, Unreachable};
 use crate::transport::{Caller, Messages};
 
 /// Pieces that wait for a reader; then the agent's stream is not read.
@@ -43,7 +43,9 @@ enum Broken {
 
 /// A log on its way to whoever reads it.
 struct Reading {
-    pieces: mpsc::Receiver<Piece>,
+    pieces: mpsc::Receiver<(u64, Piece)>,
+    /// The newest of its streams.
+    stream: u64,
     lines: Lines,
     follow: bool,
     /// When it has to be over, or to go on.
@@ -59,7 +61,7 @@ impl Events {
     pub(super) async fn log(&self, agent: &str, asked: LogRequest) -> Result<Response<Body>, Unreachable> {
         let line = self.line(agent)?;
         let (pieces, mut received) = mpsc::channel(PIECES_MAX);
-        let side = LogSide { pieces, current: CancellationToken::new() };
+        let side = LogSide { pieces, current: CancellationToken::new(), streams: 0 };
         let session = self.session(agent, Wants::Log(side))?;
         let request = LogRequest { uuid: session.uuid().to_owned(), ..asked };
         let kind = Type::Verb("GET".to_owned());
@@ -70,19 +72,20 @@ impl Events {
             () = tokio::time::sleep(ANSWER_TIMEOUT) => return Err(Unreachable::Late(agent.to_owned())),
         };
         let first = match opened {
-            Some(Piece::Opened) => tokio::time::timeout(FIRST_WORDS, received.recv()).await.ok().flatten(),
+            Some((_, Piece::Opened)) => tokio::time::timeout(FIRST_WORDS, received.recv()).await.ok().flatten(),
             other => other,
         };
-        if let Some(Piece::Failed(reason)) = &first {
+        if let Some((_, Piece::Failed(reason))) = &first {
             return Ok(refusal(status_of(reason), reason));
         }
         let deadline = (!request.follow).then(|| Instant::now() + STATIC_TIMEOUT);
         let reading = Reading {
             pieces: received,
+            stream: first.as_ref().map_or(0, |(stream, _)| *stream),
             lines: Lines::new(request.timestamps),
             follow: request.follow,
             deadline,
-            first,
+            first: first.map(|(_, piece)| piece),
             has_ended: false,
             _session: session,
         };
@@ -105,13 +108,12 @@ impl Events {
         let first = first.map_err(|_| Status::deadline_exceeded("the stream does not say whose it is"))?;
         let mut message = first.ok_or_else(|| Status::invalid_argument("an empty stream"))??;
         let uuid = message.request_uuid.clone();
-        let (pieces, replaced) = self.0.sessions.log(&caller.agent, &uuid).map_err(|mismatch| {
+        let inlet = self.0.sessions.log(&caller.agent, &uuid).map_err(|mismatch| {
             self.0.metrics.refused(mismatch.as_str());
             Status::not_found("unknown request id")
         })?;
-        let detached = || Status::cancelled("client detached timeout");
         let mut received = 0_i32;
-        let put = async |piece| pieces.send(piece).await.map_err(|_| detached());
+        let put = async |piece| inlet.put(piece).await;
         put(Piece::Opened).await?;
         loop {
             if message.request_uuid != uuid || message.data.len() > PIECE_BYTES_MAX {
@@ -137,9 +139,10 @@ impl Events {
                 });
             }
             let next = tokio::select! {
+                biased;
+                () = inlet.replaced.cancelled() => return Err(replaced()),
+                () = inlet.pieces.closed() => return Err(detached()),
                 next = log.next() => next,
-                () = pieces.closed() => return Err(detached()),
-                () = replaced.cancelled() => return Err(Status::aborted("another stream of this log took over")),
             };
             message = match next {
                 Some(Ok(next)) => next,
@@ -148,6 +151,29 @@ impl Events {
                     return Err(broken.and_then(Result::err).unwrap_or_else(|| Status::aborted("the log has no end")));
                 }
             };
+        }
+    }
+}
+
+fn detached() -> Status {
+    Status::cancelled("client detached timeout")
+}
+
+fn replaced() -> Status {
+    Status::aborted("another stream of this log took over")
+}
+
+impl LogInlet {
+    /// Gives a piece to the reader when there is room, unless another stream does that now.
+    async fn put(&self, piece: Piece) -> Result<(), Status> {
+        tokio::select! {
+            biased;
+            () = self.replaced.cancelled() => Err(replaced()),
+            room = tokio::time::timeout(STUCK_MAX, self.pieces.reserve()) => {
+                let room = room.map_err(|_| detached())?.map_err(|_| detached())?;
+                room.send((self.number, piece));
+                Ok(())
+            }
         }
     }
 }
@@ -189,9 +215,16 @@ impl Reading {
 
     /// The next piece in time.
     async fn wait(&mut self) -> Option<Piece> {
-        match self.deadline {
-            Some(deadline) => tokio::time::timeout_at(deadline, self.pieces.recv()).await.ok().flatten(),
-            None => self.pieces.recv().await,
+        loop {
+            let (stream, piece) = match self.deadline {
+                Some(deadline) => tokio::time::timeout_at(deadline, self.pieces.recv()).await.ok().flatten()?,
+                None => self.pieces.recv().await?,
+            };
+            // What a stream has brought after another took over comes again.
+            if stream >= self.stream {
+                self.stream = stream;
+                return Some(piece);
+            }
         }
     }
 
@@ -214,5 +247,46 @@ fn status_of(reason: &str) -> u16 {
         400
     } else {
         500
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+    use thane_link::Passage;
+    use thane_runtime::Tasks;
+
+    use super::*;
+
+    /// A stream that brings one message and does not end.
+    fn bringing(message: LogStreamData) -> Messages<LogStreamData> {
+        Box::pin(futures::stream::iter([Ok(message)]).chain(futures::stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_was_replaced_brings_nothing_more() {
+        let (tasks, _) = Tasks::root("test");
+        let events = Events::new(Passage::default(), &mut Registry::default(), tasks);
+        let (pieces, mut received) = mpsc::channel(1);
+        let side = LogSide { pieces, current: CancellationToken::new(), streams: 0 };
+        let session = events.session("one", Wants::Log(side)).unwrap();
+        let peer = "127.0.0.1:1".parse().unwrap();
+        let caller = || Caller { agent: "one".to_owned(), mode: thane_api::event::Mode::Managed, peer };
+        let line = |text: &'static str| LogStreamData {
+            request_uuid: session.uuid().to_owned(),
+            data: Bytes::from_static(text.as_bytes()),
+            ..LogStreamData::default()
+        };
+        // The first has said that it is there, and waits for room for its line.
+        let mut old = std::pin::pin!(events.take_log(caller(), bringing(line("old"))));
+        assert!(futures::poll!(&mut old).is_pending());
+        let mut new = std::pin::pin!(events.take_log(caller(), bringing(line("new"))));
+        assert!(futures::poll!(&mut new).is_pending());
+        assert_eq!(received.recv().await, Some((1, Piece::Opened)));
+        assert_eq!(old.await.unwrap_err().code(), tonic::Code::Aborted);
+        assert!(futures::poll!(&mut new).is_pending());
+        assert_eq!(received.recv().await, Some((2, Piece::Opened)));
+        assert!(futures::poll!(&mut new).is_pending());
+        assert_eq!(received.recv().await, Some((2, Piece::Data(Bytes::from_static(b"new")))));
     }
 }

@@ -29,9 +29,21 @@ pub(super) enum Wants {
 
 /// Where pieces of a log go.
 pub(super) struct LogSide {
-    pub(super) pieces: mpsc::Sender<Piece>,
+    pub(super) pieces: mpsc::Sender<(u64, Piece)>,
     /// Ends the stream that brings them now.
     pub(super) current: CancellationToken,
+    /// Streams there were.
+    pub(super) streams: u64,
+}
+
+/// The end of a log's session that a stream has.
+#[derive(Debug)]
+pub(super) struct LogInlet {
+    pub(super) pieces: mpsc::Sender<(u64, Piece)>,
+    /// Cancelled when another stream takes over.
+    pub(super) replaced: CancellationToken,
+    /// What it brings carries this number: of what a stream before it may still bring, nothing counts.
+    pub(super) number: u64,
 }
 
 /// What a stream of a log brings.
@@ -159,12 +171,13 @@ impl Sessions {
     }
 
     /// Where pieces of that log go; a stream that brought them before is ended by the token it was given.
-    pub(super) fn log(&self, agent: &str, uuid: &str) -> Result<(mpsc::Sender<Piece>, CancellationToken), Mismatch> {
+    pub(super) fn log(&self, agent: &str, uuid: &str) -> Result<LogInlet, Mismatch> {
         self.with(agent, uuid, |wants| match wants {
             Wants::Log(side) => {
                 side.current.cancel();
                 side.current = CancellationToken::new();
-                Some((side.pieces.clone(), side.current.clone()))
+                side.streams += 1;
+                Some(LogInlet { pieces: side.pieces.clone(), replaced: side.current.clone(), number: side.streams })
             }
             Wants::Answer(_) | Wants::Terminal(_) => None,
         })
@@ -230,10 +243,11 @@ mod tests {
     fn a_new_stream_of_a_log_ends_the_one_before() {
         let sessions = sessions();
         let (pieces, _received) = mpsc::channel(1);
-        let side = LogSide { pieces, current: CancellationToken::new() };
+        let side = LogSide { pieces, current: CancellationToken::new(), streams: 0 };
         let session = sessions.open("a", Wants::Log(side)).unwrap();
-        let (_, first) = sessions.log("a", session.uuid()).unwrap();
-        let (_, second) = sessions.log("a", session.uuid()).unwrap();
-        assert!(first.is_cancelled() && !second.is_cancelled());
+        let first = sessions.log("a", session.uuid()).unwrap();
+        let second = sessions.log("a", session.uuid()).unwrap();
+        assert!(first.replaced.is_cancelled() && !second.replaced.is_cancelled());
+        assert!(first.number < second.number);
     }
 }

@@ -28,17 +28,19 @@ use super::answer::refusal;
 use super::channels::{Protocol, Typed, ended, typed, written};
 use super::sessions::{Session, TerminalSide, Wants};
 use super::{Events, FIRST_TIMEOUT, PIECE_BYTES_MAX, ask};
-use crate::proxy::{Body, Unreachable};
+use crate::proxy::{Body, Counted, SessionRecord, Unreachable};
 use crate::transport::{Caller, Messages};
 
 /// How long a session may last.
 const SESSION_MAX: Duration = Duration::from_mins(30);
 /// Argo CD's agent, told that nothing more is typed, may forget what was typed just before.
 const BEFORE_END: Duration = Duration::from_millis(200);
+/// How long either side may take to be told that it is over.
+const TOLD_MAX: Duration = Duration::from_secs(5);
 /// Messages that wait for a client, or for an agent; then the other side is not read.
 const MESSAGES_MAX: usize = 8;
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+type Socket = WebSocketStream<Counted<TokioIo<Upgraded>>>;
 
 /// The two ends of a session that are ours.
 struct Ends {
@@ -54,7 +56,7 @@ impl Events {
         agent: &str,
         asked: TerminalRequest,
         headers: &HeaderMap,
-        upgrade: Option<OnUpgrade>,
+        (upgrade, record): (Option<OnUpgrade>, Option<SessionRecord>),
     ) -> Result<Response<Body>, Unreachable> {
         let (answer, protocol) = match agreement(headers) {
             Ok(agreed) => agreed,
@@ -76,7 +78,8 @@ impl Events {
             let config = WebSocketConfig::default()
                 .max_message_size(Some(PIECE_BYTES_MAX))
                 .max_frame_size(Some(PIECE_BYTES_MAX));
-            let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+            let stream = Counted::new(TokioIo::new(upgraded), record);
+            let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
             tokio::select! {
                 () = ends.bridge(socket, protocol) => {}
                 () = stop.cancelled() => {}
@@ -162,42 +165,60 @@ impl Ends {
         let uuid = session.uuid().to_owned();
         let told = tokio::select! {
             told = show(&mut sink, output) => told,
-            () = keys(stream, &input, protocol, &uuid) => {
-                // Argo CD's agent breaks off the command only when it is told of an error.
-                let error = "the user has gone".to_owned();
-                let _ = input.try_send(TerminalStreamData { request_uuid: uuid, error, ..Default::default() });
-                return;
+            () = keys(stream, &input, protocol, &uuid) => return tell_gone(&input, uuid).await,
+            () = tokio::time::sleep(SESSION_MAX) => {
+                Told { error: Some("the session has lasted as long as it may".to_owned()), by_agent: false }
             }
-            () = tokio::time::sleep(SESSION_MAX) => Some("the session has lasted as long as it may".to_owned()),
         };
-        if let Some(last) = ended(protocol, told.as_deref()) {
+        if let Some(last) = ended(protocol, told.error.as_deref()) {
             // A client that has gone does not want to know.
-            let _ = sink.send(Message::Binary(last)).await;
+            let _ = tokio::time::timeout(TOLD_MAX, sink.send(Message::Binary(last))).await;
         }
         // Without a code, clients take it for an accident and do not believe how the command ended.
         let farewell = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
-        let _ = sink.send(Message::Close(Some(farewell))).await;
-        let _ = sink.close().await;
+        let farewell = async {
+            let _ = sink.send(Message::Close(Some(farewell))).await;
+            let _ = sink.close().await;
+        };
+        let _ = tokio::time::timeout(TOLD_MAX, farewell).await;
+        if !told.by_agent {
+            tell_gone(&input, uuid).await;
+        }
+        drop(session);
     }
 }
 
-/// Shows what the command writes until it ends; what went wrong.
-async fn show(sink: &mut SplitSink<Socket, Message>, mut output: mpsc::Receiver<TerminalStreamData>) -> Option<String> {
+/// Argo CD's agent breaks off the command only when it is told of an error.
+async fn tell_gone(input: &mpsc::Sender<TerminalStreamData>, uuid: String) {
+    let error = "the user has gone".to_owned();
+    let last = TerminalStreamData { request_uuid: uuid, error, ..TerminalStreamData::default() };
+    // What was typed before it may fill the queue; an agent that does not take it for so long takes nothing.
+    let _ = tokio::time::timeout(TOLD_MAX, input.send(last)).await;
+}
+
+/// How a command ended, and whether the agent said so.
+struct Told {
+    error: Option<String>,
+    by_agent: bool,
+}
+
+/// Shows what the command writes until it ends.
+async fn show(sink: &mut SplitSink<Socket, Message>, mut output: mpsc::Receiver<TerminalStreamData>) -> Told {
     while let Some(message) = output.recv().await {
         if !message.data.is_empty() {
             let frame = written(&message.stream_type, &message.data);
             if sink.send(Message::Binary(frame)).await.is_err() {
-                return Some("the client has gone".to_owned());
+                return Told { error: Some("the client has gone".to_owned()), by_agent: false };
             }
         }
         if !message.error.is_empty() {
-            return Some(message.error);
+            return Told { error: Some(message.error), by_agent: true };
         }
         if message.eof {
-            return None;
+            return Told { error: None, by_agent: true };
         }
     }
-    Some("the connection to the agent was lost".to_owned())
+    Told { error: Some("the connection to the agent was lost".to_owned()), by_agent: true }
 }
 
 /// Passes on what is typed until the client has gone.

@@ -14,7 +14,9 @@ use thane_link::tunnel::switches_protocol;
 use super::audit::Record;
 use super::bodies::Bodies;
 use super::followed::Followed;
+use super::metrics::Metrics;
 use super::reach::{Body, Caller, Reach, Source, Unreachable};
+use super::session::SessionRecord;
 use super::status::Refused;
 use super::target::{Target, Unknown};
 use super::tunnel::Way;
@@ -55,18 +57,23 @@ impl Proxy {
         record: &mut Record,
     ) -> Result<Response<Body>, Refused> {
         let (mut parts, body) = request.into_parts();
-        let (caller, agent) = self.admit(client, &mut parts).await?;
-        record.user.clone_from(&caller.name);
+        let (caller, agent) = self.identify(client, &mut parts).await?;
         let way = self.tunnels.way(&agent);
-        record.agent = (way != Way::None).then(|| agent.clone());
+        record.known(&caller.name, &agent, way != Way::None);
+        if caller.source == Source::People {
+            self.people.authorize(&caller, &agent).await?;
+        }
+        client.admitted.cancel();
         let target = Target::read(&parts.method, parts.uri.path(), parts.uri.query()).map_err(unknown)?;
         record.understood(&target, parts.uri.query());
         if !self.policy.permits(&caller, &agent, &target) {
             return Err(forbidden(&caller, &agent, &target));
         }
-        check_upgrade(&mut parts)?;
+        if check_upgrade(&mut parts)? {
+            parts.extensions.insert(SessionRecord::new(&caller.name, &agent, id, &self.clock));
+        }
         parts.headers.insert(AUDIT_ID, HeaderValue::from_str(id).unwrap_or(HeaderValue::from_static("none")));
-        let body = collect(&parts.headers, body, &self.bodies).await?;
+        let body = collect(&parts.headers, body, &self.bodies, &self.metrics).await?;
         let request = Request::from_parts(parts, body);
         let answered = match way {
             Way::Tunnel => match Followed::of(&target, &request) {
@@ -91,8 +98,8 @@ impl Proxy {
         }
     }
 
-    /// Who asks, and whose cluster; the path is the cluster's own afterwards.
-    async fn admit(&self, client: &Client, parts: &mut Parts) -> Result<(Caller, String), Refused> {
+    /// Who asks, and for whose cluster; the path is the cluster's own afterwards.
+    async fn identify(&self, client: &Client, parts: &mut Parts) -> Result<(Caller, String), Refused> {
         if parts.headers.keys().any(|name| name.as_str().starts_with(IMPERSONATE)) {
             return Err(Refused::new(StatusCode::FORBIDDEN, "nobody can be impersonated through the hub"));
         }
@@ -100,8 +107,11 @@ impl Proxy {
         if let Some(rest) = parts.uri.path().strip_prefix(PEOPLE) {
             let (agent, path) = rest.split_once('/').unwrap_or((rest, ""));
             let (agent, path) = (agent.to_owned(), format!("/{path}"));
-            let caller = self.people.identify(client.person.as_ref(), token).await?;
-            self.people.authorize(&caller, &agent).await?;
+            let caller = self.people.identify(client.person.as_ref(), token).await.inspect_err(|refused| {
+                if refused.code == StatusCode::TOO_MANY_REQUESTS {
+                    self.metrics.reviews_full.inc();
+                }
+            })?;
             parts.uri = at(&path, parts.uri.query())?;
             return Ok((caller, agent));
         }
@@ -144,22 +154,22 @@ fn forbidden(caller: &Caller, agent: &str, target: &Target) -> Refused {
     Refused::new(StatusCode::FORBIDDEN, message)
 }
 
-/// A session is a WebSocket; clients that begin with SPDY try that next.
-fn check_upgrade(parts: &mut Parts) -> Result<(), Refused> {
+/// Whether a session is asked for. It is a WebSocket; clients that begin with SPDY try that next.
+fn check_upgrade(parts: &mut Parts) -> Result<bool, Refused> {
     if !switches_protocol(&parts.headers) {
         parts.extensions.remove::<OnUpgrade>();
-        return Ok(());
+        return Ok(false);
     }
     let is_websocket =
         parts.headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     if is_websocket && parts.extensions.get::<OnUpgrade>().is_some() {
-        return Ok(());
+        return Ok(true);
     }
     Err(Refused::new(StatusCode::BAD_REQUEST, "Upgrade request required: only WebSocket is spoken here"))
 }
 
 /// The whole body: agents pass on nothing that is not whole.
-async fn collect(headers: &HeaderMap, body: Incoming, bodies: &Bodies) -> Result<Body, Refused> {
+async fn collect(headers: &HeaderMap, body: Incoming, bodies: &Bodies, metrics: &Metrics) -> Result<Body, Refused> {
     let large = || {
         let message = format!("Request entity too large: limit is {BODY_MAX}");
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message)
@@ -174,8 +184,11 @@ async fn collect(headers: &HeaderMap, body: Incoming, bodies: &Bodies) -> Result
         Some(said) => usize::try_from(said).unwrap_or(BODY_MAX),
         None => BODY_MAX,
     };
-    let busy = |_| Refused::new(StatusCode::TOO_MANY_REQUESTS, "too many bodies of requests are under way");
-    let room = tokio::time::timeout(ROOM_TIMEOUT, bodies.room(most)).await.map_err(busy)?;
+    let busy = |_| {
+        metrics.bodies_full.inc();
+        Refused::new(StatusCode::TOO_MANY_REQUESTS, "too many bodies of requests are under way")
+    };
+    let room = tokio::time::timeout(ROOM_TIMEOUT, bodies.room(most, &metrics.bodies)).await.map_err(busy)?;
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await.map_err(late)?;
     let collected = collected.map_err(|error| {
         if error.is::<LengthLimitError>() {

@@ -51,8 +51,10 @@ const QUERY_MAX: usize = 2 * 1024;
 
 /// A request as far as it is understood; it is written down when this is dropped.
 pub(super) struct Record {
-    pub(super) user: String,
-    pub(super) agent: Option<String>,
+    user: String,
+    agent: String,
+    /// Whether that agent is connected: others are not told apart in counts.
+    is_connected: bool,
     pub(super) verb: &'static str,
     method: Method,
     path: String,
@@ -67,7 +69,8 @@ impl Record {
     pub(super) fn begin<B>(request: &http::Request<B>, id: &str, peer: SocketAddr, metrics: &Metrics) -> Self {
         Self {
             user: String::new(),
-            agent: None,
+            agent: String::new(),
+            is_connected: false,
             verb: "unknown",
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
@@ -77,6 +80,13 @@ impl Record {
             outcome: (LEFT, "the client left before it was answered".to_owned()),
             metrics: metrics.clone(),
         }
+    }
+
+    /// Who asks, and for whose cluster, whether they may or not.
+    pub(super) fn known(&mut self, user: &str, agent: &str, is_connected: bool) {
+        user.clone_into(&mut self.user);
+        agent.clone_into(&mut self.agent);
+        self.is_connected = is_connected;
     }
 
     /// What it is about.
@@ -95,11 +105,11 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let (code, why) = &self.outcome;
-        self.metrics.answered(self.agent.as_deref(), self.verb, *code);
+        self.metrics.answered(self.is_connected.then_some(&*self.agent), self.verb, *code);
         tracing::info!(
             target: "thane::audit",
             user = self.user,
-            agent = self.agent.as_deref().unwrap_or_default(),
+            agent = self.agent,
             verb = self.verb,
             method = %self.method,
             path = self.path,

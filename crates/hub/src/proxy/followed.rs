@@ -74,6 +74,7 @@ impl Followed {
             agent: agent.to_owned(),
             caller: caller.clone(),
             body: Some(body),
+            opened: Instant::now(),
             deadline: None,
         };
         let pieces = futures::stream::unfold(reading, |mut reading| async {
@@ -156,6 +157,8 @@ struct Reading {
     lines: Lines,
     /// What comes through the tunnel; none when it is over.
     body: Option<Body>,
+    /// When that began.
+    opened: Instant,
     /// When it has to have gone on.
     deadline: Option<Instant>,
 }
@@ -213,7 +216,15 @@ impl Reading {
 
     /// The log once more, from where it broke off or before that.
     async fn again(&mut self) -> Option<Body> {
+        // A log that has nothing to say has gone on all the same, unless it breaks off as soon as it is there.
+        let is_short = self.opened.elapsed() < RETRY_EVERY;
+        if !is_short {
+            self.deadline = None;
+        }
         let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + RESUME_TIMEOUT);
+        if is_short {
+            tokio::time::timeout_at(deadline, tokio::time::sleep(RETRY_EVERY)).await.ok()?;
+        }
         let since = match (self.lines.reached(), self.start) {
             (None, Start::Since(since)) => Some(since),
             (reached, _) => reached,
@@ -227,6 +238,7 @@ impl Reading {
             match tokio::time::timeout_at(deadline, asking).await.ok()? {
                 Ok(response) if response.status() == StatusCode::OK => {
                     self.lines.again();
+                    self.opened = Instant::now();
                     self.tunnels.metrics().resumed();
                     return Some(response.into_body());
                 }
@@ -288,6 +300,40 @@ mod tests {
         ] {
             assert_eq!(followed("GET", &format!("{log}{asked}")).unwrap().start(began), expected, "{asked}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quiet_log_survives_more_than_one_interruption() {
+        let (tasks, _) = thane_runtime::Tasks::root("test");
+        let source = crate::proxy::Source::People;
+        // Long ago it broke off for the first time, and has gone on since without a line.
+        let reading = |opened| Reading {
+            start: Start::AsAsked,
+            is_checked: true,
+            lines: Lines::new(true),
+            followed: followed("GET", "/api/v1/namespaces/a/pods/p/log?follow=true").unwrap(),
+            tunnels: Tunnels::new(crate::proxy::tunnel::Config::default(), tasks.clone()),
+            agent: "one".to_owned(),
+            caller: Caller { name: "ann".to_owned(), groups: Vec::new(), source },
+            body: Some(
+                StreamBody::new(futures::stream::iter([Err::<Frame<Bytes>, BodyError>("it broke".into())]))
+                    .boxed_unsync(),
+            ),
+            opened,
+            deadline: Some(Instant::now() + Duration::from_secs(5)),
+        };
+        let first = Instant::now();
+        let mut quiet = reading(first);
+        let mut short = reading(first + Duration::from_mins(1));
+        tokio::time::advance(Duration::from_mins(1)).await;
+        let broken = Instant::now();
+        assert!(quiet.next().await.unwrap().is_err());
+        assert_eq!(broken.elapsed(), RESUME_TIMEOUT, "it has all the time there is once more");
+        short.opened = Instant::now();
+        short.deadline = Some(short.opened + Duration::from_secs(5));
+        let broken = Instant::now();
+        assert!(short.next().await.unwrap().is_err());
+        assert_eq!(broken.elapsed(), Duration::from_secs(5), "one that breaks off at once has not");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use thane_runtime::net::{BoxIo, Listener};
 use thane_runtime::pki::{self, Trust};
 use thane_runtime::tls::ServerTls;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::cut::{Severable, is_blocked};
 use super::people::Person;
@@ -25,6 +26,8 @@ use crate::gate::{Certificate, Peer};
 const CONNECTIONS_MAX: usize = 4_096;
 /// A handshake that takes longer is given up, as is a head that comes slower.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A connection on which nobody has proved who they are for so long is closed: its place is wanted by others.
+const UNPROVEN_MAX: Duration = Duration::from_secs(30);
 /// Requests at once on one connection.
 const STREAMS_MAX: u32 = 250;
 /// Bytes of the headers of a request.
@@ -68,6 +71,9 @@ impl Authorities {
 pub async fn serve(listener: Box<dyn Listener>, tls: ServerTls, proxy: Arc<Proxy>, tasks: Tasks) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
+        if places.available_permits() == 0 {
+            proxy.metrics.connections_full.inc();
+        }
         let place = tokio::select! {
             () = tasks.cancelled() => return,
             place = Arc::clone(&places).acquire_owned() => place,
@@ -103,6 +109,7 @@ async fn connection(stream: BoxIo, address: SocketAddr, tls: &ServerTls, proxy: 
     // One that is blocked already is refused request by request.
     let leaf = leaf.filter(|leaf| !is_blocked(&proxy.gate, leaf));
     let client = Arc::new(client(chain, address, proxy, leaf.is_some()));
+    let admitted = client.admitted.clone();
     let stream = Severable::new(stream, leaf, &proxy.gate, tasks);
     let service = {
         let proxy = Arc::clone(proxy);
@@ -120,9 +127,20 @@ async fn connection(stream: BoxIo, address: SocketAddr, tls: &ServerTls, proxy: 
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(FAREWELL, serving).await.unwrap_or(Ok(()))
         }
+        () = proves_nothing(&admitted) => {
+            proxy.metrics.unproven.inc();
+            Ok(())
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, peer = %address, "connection ended");
+    }
+}
+
+/// Completes when a client has been given the time to prove who it is, and has not.
+async fn proves_nothing(admitted: &CancellationToken) {
+    if tokio::time::timeout(UNPROVEN_MAX, admitted.cancelled()).await.is_ok() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -154,7 +172,11 @@ fn client(chain: &[CertificateDer<'_>], address: SocketAddr, proxy: &Proxy, is_b
     let people = proxy.authorities.people.load();
     let verified = people.as_ref().filter(|_| fleet.is_err() && is_believed);
     let person = verified.and_then(|trust| trust.verify_client(chain, now).ok());
-    Client { peer: Peer { address, certificate: fleet }, person: person.as_ref().and_then(Person::new) }
+    Client {
+        peer: Peer { address, certificate: fleet },
+        person: person.as_ref().and_then(Person::new),
+        admitted: CancellationToken::new(),
+    }
 }
 
 #[cfg(test)]
@@ -172,6 +194,22 @@ mod tests {
         // HEADERS, with the end of its headers and of the stream, on stream 1: GET, http, /.
         bytes.extend_from_slice(&[0, 0, 3, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84]);
         bytes
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_who_proves_who_they_are_keeps_a_place() {
+        let (admitted, started) = (CancellationToken::new(), tokio::time::Instant::now());
+        proves_nothing(&admitted).await;
+        assert_eq!(started.elapsed(), UNPROVEN_MAX);
+        let proving = async {
+            tokio::time::sleep(UNPROVEN_MAX / 2).await;
+            admitted.cancel();
+            tokio::time::sleep(10 * UNPROVEN_MAX).await;
+        };
+        tokio::select! {
+            () = proves_nothing(&admitted) => panic!("it was let go"),
+            () = proving => {}
+        }
     }
 
     #[tokio::test(start_paused = true)]

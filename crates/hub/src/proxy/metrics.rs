@@ -22,6 +22,12 @@ pub struct Metrics {
     requests: Family<Labels, Counter>,
     agents: std::sync::Arc<parking_lot::Mutex<std::collections::HashSet<String>>>,
     pub(super) connections: Gauge,
+    pub(super) connections_full: Counter,
+    pub(super) unproven: Counter,
+    /// Room taken by bodies of requests, and those for which there was none.
+    pub(super) bodies: Gauge,
+    pub(super) bodies_full: Counter,
+    pub(super) reviews_full: Counter,
 }
 
 impl Metrics {
@@ -30,6 +36,15 @@ impl Metrics {
         let requests = "Requests to agents' clusters, by agent, verb and code of the answer";
         registry.register("hub_proxy_requests", requests, self.requests.clone());
         registry.register("hub_proxy_connections", "Connections to the proxy", self.connections.clone());
+        for (name, help, counter) in [
+            ("connections_full", "Times no further connection to the proxy was accepted", &self.connections_full),
+            ("connections_unproven", "Connections closed because nothing was proved on them", &self.unproven),
+            ("bodies_full", "Requests refused because there was no room for their bodies", &self.bodies_full),
+            ("reviews_full", "Requests refused because too many tokens were to be reviewed", &self.reviews_full),
+        ] {
+            registry.register(format!("hub_proxy_{name}"), help, counter.clone());
+        }
+        registry.register("hub_proxy_bodies_bytes", "Bytes of requests' bodies that are held", self.bodies.clone());
     }
 
     /// Counts an answer; only agents that are there have names.

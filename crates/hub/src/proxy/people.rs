@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use thane_runtime::SharedClock;
 use thane_runtime::pki::Details;
+use tokio::sync::Semaphore;
 
 use super::reach::{Caller, Source};
 use super::status::Refused;
@@ -26,6 +27,9 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 const MEMORY_MAX: usize = 4_096;
 /// How long the API may take.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tokens that are reviewed at once, and how long others wait for their turn.
+const REVIEWS_MAX: usize = 64;
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer texts are nobody's token.
 const TOKEN_MAX: usize = 16 * 1024;
 
@@ -56,12 +60,14 @@ pub struct People {
     clock: SharedClock,
     tokens: Arc<Memory<[u8; 32], Option<Caller>>>,
     access: Arc<Memory<Question, bool>>,
+    reviews: Arc<Semaphore>,
 }
 
 impl People {
     /// Asks with a client that may review tokens and access.
     pub fn new(client: Client, clock: SharedClock) -> Self {
-        Self { client, clock, tokens: Arc::default(), access: Arc::default() }
+        let reviews = Arc::new(Semaphore::new(REVIEWS_MAX));
+        Self { client, clock, tokens: Arc::default(), access: Arc::default(), reviews }
     }
 
     /// Who asks, by certificate or else by token.
@@ -71,19 +77,27 @@ impl People {
         }
         let token = token.filter(|token| token.len() <= TOKEN_MAX).ok_or_else(Refused::unauthorized)?;
         let key: [u8; 32] = Sha256::digest(token).into();
-        let now = self.clock.monotonic();
-        let known = match self.tokens.get(&key, now) {
+        let known = match self.tokens.get(&key, self.clock.monotonic()) {
             Some(known) => known,
-            None => {
-                let review = json!({
-                    "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},
-                });
-                let known = reviewed(&self.review(TOKEN_REVIEWS, &review).await?);
-                self.tokens.put(key, known.clone(), now);
-                known
-            }
+            None => self.review_token(key, token).await?,
         };
         known.ok_or_else(Refused::unauthorized)
+    }
+
+    /// Whose token it is. Anybody can have some reviewed, so only so many are at once.
+    async fn review_token(&self, key: [u8; 32], token: &str) -> Result<Option<Caller>, Refused> {
+        let busy = |_| Refused::new(StatusCode::TOO_MANY_REQUESTS, "too many tokens are under review");
+        // The semaphore is never closed.
+        let _turn = tokio::time::timeout(TURN_TIMEOUT, self.reviews.acquire()).await.map_err(busy)?;
+        let now = self.clock.monotonic();
+        // The same token may have been reviewed meanwhile.
+        if let Some(known) = self.tokens.get(&key, now) {
+            return Ok(known);
+        }
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+        let known = reviewed(&self.review(TOKEN_REVIEWS, &review).await?);
+        self.tokens.put(key, known.clone(), now);
+        Ok(known)
     }
 
     /// Whether they may use an agent: verb `proxy` on `agents.thane.dev`.
@@ -180,6 +194,31 @@ mod tests {
         let last = 3 * MEMORY_MAX - 1;
         assert_eq!(memory.get(&last, REMEMBERED / 2), Some(last));
         assert_eq!(memory.get(&last, REMEMBERED), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outsiders_have_only_so_many_tokens_reviewed() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let (asked, counted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counting = Arc::clone(&asked);
+        let silent = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            counting.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::convert::Infallible>>()
+        });
+        let people = People::new(Client::new(silent, "default"), thane_runtime::SystemClock::shared());
+        let all = (0..=REVIEWS_MAX).map(|number| {
+            let (people, counted) = (people.clone(), Arc::clone(&counted));
+            async move {
+                let refused = people.identify(None, Some(&format!("token {number}"))).await.unwrap_err();
+                counted.fetch_add(usize::from(refused.code == StatusCode::TOO_MANY_REQUESTS), Ordering::Relaxed);
+            }
+        });
+        let waiting = futures::future::join_all(all);
+        tokio::join!(waiting, async {
+            tokio::time::sleep(TURN_TIMEOUT / 2).await;
+            assert_eq!(asked.load(Ordering::Relaxed), REVIEWS_MAX);
+        });
+        assert!(counted.load(Ordering::Relaxed) <= 1, "whoever waited got a turn, or was told to try again");
     }
 
     #[test]

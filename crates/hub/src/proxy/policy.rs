@@ -35,6 +35,9 @@ struct Compiled {
     namespaces: Vec<Pattern>,
 }
 
+/// Verbs that a target can have.
+const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
 /// What Argo CD manages: every kind but those it leaves out by itself, and nothing that hands out credentials or leads past
 /// the Kubernetes API.
 const MANAGED: [&str; 14] = [
@@ -65,6 +68,61 @@ pub fn default_rules() -> Vec<Rule> {
             ..Rule::default()
         },
     ]
+}
+
+/// Why a rule is none: it would silently match nothing, or everything.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rule {number}: {field} {text:?} {why}")]
+pub struct Invalid {
+    number: usize,
+    field: &'static str,
+    text: String,
+    why: &'static str,
+}
+
+/// Whether rules mean what whoever wrote them meant, as far as can be told.
+pub fn check(rules: &[Rule]) -> Result<(), Invalid> {
+    for (index, rule) in rules.iter().enumerate() {
+        let invalid = |field, text: &str, why| Err(Invalid { number: index + 1, field, text: text.to_owned(), why });
+        if let Some(caller) = rule.callers.iter().find(|caller| !names_caller(caller)) {
+            return invalid("callers", caller, "is none of argocd, people, user:NAME and group:NAME");
+        }
+        for (field, globs) in [("agents", &rule.agents), ("namespaces", &rule.namespaces)] {
+            if let Some(glob) = globs.iter().find(|glob| glob.trim().is_empty() || !Pattern::new(*glob).is_valid()) {
+                return invalid(field, glob, "is no glob");
+            }
+        }
+        if let Some(verb) = rule.verbs.iter().find(|verb| *verb != "*" && !VERBS.contains(&verb.as_str())) {
+            return invalid("verbs", verb, "is no verb of Kubernetes, which are in lower case; sessions are create");
+        }
+        if let Some(kind) = rule.kinds.iter().find(|kind| !names_kind(kind)) {
+            return invalid("kinds", kind, "is not resource[.group][/subresource], a plural in lower case");
+        }
+        if let Some(first) = rule.kinds.first().filter(|_| rule.kinds.iter().all(|kind| kind.starts_with('!'))) {
+            return invalid("kinds", first, "takes away, and nothing is given: add \"*\" before it");
+        }
+    }
+    Ok(())
+}
+
+fn names_caller(word: &str) -> bool {
+    match word.split_once(':') {
+        Some(("user" | "group", name)) => !name.trim().is_empty(),
+        _ => word == "argocd" || word == "people",
+    }
+}
+
+fn names_kind(kind: &str) -> bool {
+    let kind = kind.strip_prefix('!').unwrap_or(kind);
+    let (whole, subresource) = kind.split_once('/').map_or((kind, None), |(whole, sub)| (whole, Some(sub)));
+    let (resource, group) = whole.split_once('.').map_or((whole, None), |(resource, group)| (resource, Some(group)));
+    let is_word = |word: &str, others: &[u8]| {
+        let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || others.contains(&byte);
+        word == "*" || (!word.is_empty() && word.bytes().all(is_part))
+    };
+    is_word(resource, b"-")
+        && group.is_none_or(|group| is_word(group, b"-."))
+        && subresource.is_none_or(|sub| is_word(sub, b"-"))
 }
 
 impl Policy {

@@ -38,11 +38,16 @@ pub struct Config {
     pub waiting_max: usize,
     /// Time to the head of an answer, the wait for a call included.
     pub answer_timeout: Duration,
+    /// How long what has come for a client may wait without any of it being taken.
+    pub stuck_max: Duration,
 }
+
+/// A client that takes nothing for so long while there is something for it holds no place any more.
+pub(crate) const STUCK_MAX: Duration = Duration::from_mins(15);
 
 impl Default for Config {
     fn default() -> Self {
-        Self { parked_max: 64, waiting_max: 2_048, answer_timeout: Duration::from_secs(30) }
+        Self { parked_max: 64, waiting_max: 2_048, answer_timeout: Duration::from_secs(30), stuck_max: STUCK_MAX }
     }
 }
 
@@ -51,8 +56,10 @@ impl Default for Config {
 pub struct Metrics {
     parked: Gauge,
     open: Gauge,
+    waiting: Gauge,
     full: Counter,
     broken: Counter,
+    stuck: Counter,
     resumed: Counter,
     bytes: Bytecounts,
 }
@@ -62,6 +69,8 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("hub_tunnel_parked", "Calls that agents have open, waiting or at work", self.parked.clone());
         registry.register("hub_tunnel_open", "Requests to agents under way", self.open.clone());
+        registry.register("hub_tunnel_waiting", "Requests that wait for a call", self.waiting.clone());
+        registry.register("hub_tunnel_stuck", "Answers ended because nobody took them", self.stuck.clone());
         registry.register("hub_tunnel_full", "Requests refused because too many wait", self.full.clone());
         registry.register("hub_tunnel_broken", "Requests that agents answered against the rules", self.broken.clone());
         registry.register("hub_tunnel_resumed", "Logs that went on after their agent came back", self.resumed.clone());
@@ -81,6 +90,16 @@ impl Metrics {
     /// Calls that agents have open.
     pub fn parked(&self) -> i64 {
         self.parked.get()
+    }
+
+    /// Requests that wait for a call.
+    pub fn waiting(&self) -> i64 {
+        self.waiting.get()
+    }
+
+    /// Answers that were ended because nobody took them.
+    pub fn stuck(&self) -> u64 {
+        self.stuck.get()
     }
 
     /// Answers that were against the rules.
@@ -221,10 +240,27 @@ impl Tunnels {
             }
             coming
         };
+        let _waiting = Waiting::begin(&self.shared.metrics.waiting);
         tokio::select! {
             parked = coming => parked.map_err(|_| absent()),
             () = close.cancelled() => Err(absent()),
         }
+    }
+}
+
+/// Counts one that waits for as long as it does.
+struct Waiting(Gauge);
+
+impl Waiting {
+    fn begin(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

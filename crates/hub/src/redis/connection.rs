@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use futures::future::BoxFuture;
@@ -27,6 +28,8 @@ use super::session::{Answer, Effect, Owners, Question, Session};
 /// Bytes that are read at once, and that wait for a slow reader before more are read for it.
 const READ: usize = 16 * 1024;
 const UNSENT_MAX: usize = 1024 * 1024;
+/// How long a client that is to be let go may read nothing of what is left for it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What every connection stands on.
 pub(super) struct Door {
@@ -72,7 +75,10 @@ impl Door {
         let said = self.desk.ask(agent, connection, Ask::Get(key)).await;
         self.metrics.asked(agent, "get", matches!(said, Ok(Said::Hit(_) | Said::Miss)));
         match said {
-            Ok(Said::Hit(value)) => Answer::Hit(value),
+            Ok(Said::Hit(value)) => match self.desk.hold(value) {
+                Some(value) => Answer::Hit(value),
+                None => Answer::Failed("TRYAGAIN", "too many answers wait to be read".to_owned()),
+            },
             Ok(Said::Miss) => Answer::Miss,
             Ok(Said::Failed(why) | Said::Refused(why)) => Answer::Failed("ERR", format!("agent {agent}: {why}")),
             Ok(_) => Answer::Failed("ERR", format!("agent {agent} answered another question")),
@@ -171,11 +177,15 @@ impl<'a> Connection<'a> {
                     }
                     self.session.upstream(&from_upstream.split());
                 }
-                Some((ticket, answer)) = self.answers.next(), if !self.answers.is_empty() => {
+                () = tokio::time::sleep(CLOSE_TIMEOUT), if !is_drained && (!is_open || self.has_ended) => {
+                    self.door.metrics.closed("unread");
+                    return Ok(());
+                }
+                Some((ticket, answer)) = self.answers.next(), if is_open && !self.answers.is_empty() => {
                     self.session.answered(ticket, answer);
                 }
                 // Nobody hears twice that something has changed while the first word of it waits.
-                channels = self.told.channels(), if has_room => {
+                channels = self.told.channels(), if is_open && has_room => {
                     for channel in channels {
                         self.session.notified(channel.as_bytes());
                     }

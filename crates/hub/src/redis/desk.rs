@@ -4,15 +4,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use thane_api::event::{Event, Type};
 use thane_api::redis::{Ask, Request, Response, Said};
 use thane_link::{Line, Passage, Passing, Unsent};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
 
 /// Questions to all agents that wait for an answer.
 const WAITING_MAX: usize = 4_096;
+/// Bytes of all answers that wait for their turn.
+const HELD_MAX: usize = 256 * 1024 * 1024;
 
 /// Asks agents' Redis over their event streams.
 pub struct Desk {
@@ -20,6 +28,24 @@ pub struct Desk {
     timeout: Duration,
     waiting: Mutex<HashMap<String, Waiting>>,
     followers: Mutex<HashMap<String, Follower>>,
+    /// Room for what agents have answered and clients have not been given.
+    held: Arc<Semaphore>,
+    metrics: Metrics,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Why {
+    reason: &'static str,
+}
+
+/// What is counted where agents are asked.
+#[derive(Debug, Clone, Default)]
+struct Metrics {
+    waiting: Gauge,
+    full: Counter,
+    refused: Family<Why, Counter>,
+    held: Gauge,
+    held_full: Counter,
 }
 
 struct Waiting {
@@ -79,7 +105,44 @@ pub(super) enum Unanswered {
 impl Desk {
     /// A desk from which agents are asked over those lines; they have so much time to answer.
     pub fn new(passage: Passage, timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { passage, timeout, waiting: Mutex::default(), followers: Mutex::default() })
+        Arc::new(Self {
+            passage,
+            timeout,
+            waiting: Mutex::default(),
+            followers: Mutex::default(),
+            held: Arc::new(Semaphore::new(HELD_MAX)),
+            metrics: Metrics::default(),
+        })
+    }
+
+    /// Makes its counts visible.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let Metrics { waiting, full, refused, held, held_full } = self.metrics.clone();
+        registry.register("thane_redis_waiting", "Questions to agents that wait for an answer", waiting);
+        registry.register("thane_redis_waiting_full", "Questions refused because too many wait", full);
+        registry.register("thane_redis_refused", "What agents said and nobody had asked, by reason", refused);
+        registry.register("thane_redis_held_bytes", "Bytes of answers that clients have not been given", held);
+        registry.register("thane_redis_held_full", "Answers dropped because too much is held", held_full);
+    }
+
+    /// The value, which has a place among all that are held until it is given to its client; none if there is no place.
+    pub(super) fn hold(&self, value: Bytes) -> Option<Bytes> {
+        if value.is_empty() {
+            return Some(value);
+        }
+        let room =
+            u32::try_from(value.len()).ok().and_then(|bytes| Arc::clone(&self.held).try_acquire_many_owned(bytes).ok());
+        let Some(room) = room else {
+            self.metrics.held_full.inc();
+            return None;
+        };
+        self.metrics.held.inc_by(i64::from(u32::try_from(room.num_permits()).unwrap_or(u32::MAX)));
+        Some(Bytes::from_owner(Held { value, room, gauge: self.metrics.held.clone() }))
+    }
+
+    fn refuse(&self, agent: &str, reason: &'static str) {
+        tracing::debug!(agent, reason, "an agent's Redis says what it was not asked");
+        self.metrics.refused.get_or_create(&Why { reason }).inc();
     }
 
     pub(super) fn passage(&self) -> &Passage {
@@ -123,8 +186,10 @@ impl Desk {
     fn wait_for(&self, id: &str, agent: &str, answer: oneshot::Sender<Said>) -> Result<Place<'_>, Unanswered> {
         let mut waiting = self.waiting.lock();
         if waiting.len() >= WAITING_MAX {
+            self.metrics.full.inc();
             return Err(Unanswered::Busy);
         }
+        self.metrics.waiting.inc();
         waiting.insert(id.to_owned(), Waiting { agent: agent.to_owned(), answer });
         Ok(Place { desk: self, id: id.to_owned() })
     }
@@ -143,6 +208,25 @@ impl Desk {
     }
 }
 
+/// A value with its room.
+struct Held {
+    value: Bytes,
+    room: OwnedSemaphorePermit,
+    gauge: Gauge,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.gauge.dec_by(i64::from(u32::try_from(self.room.num_permits()).unwrap_or(u32::MAX)));
+    }
+}
+
 /// A place among those who wait.
 struct Place<'a> {
     desk: &'a Desk,
@@ -152,6 +236,7 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.desk.waiting.lock().remove(&self.id);
+        self.desk.metrics.waiting.dec();
     }
 }
 
@@ -171,33 +256,30 @@ impl Drop for Following {
 impl Passing for Desk {
     fn received(&self, peer: &str, event: Event) {
         if event.kind != Type::RedisResponse {
-            tracing::debug!(agent = peer, kind = ?event.kind, "an agent asks for the hub's Redis, and is not answered");
-            return;
+            // An agent has no business with the hub's Redis.
+            return self.refuse(peer, "unasked");
         }
-        let response = match Response::read(&event.data) {
-            Ok(response) => response,
-            Err(error) => {
-                tracing::debug!(agent = peer, %error, "an answer of an agent's Redis cannot be read");
-                return;
-            }
-        };
+        let Ok(response) = Response::read(&event.data) else { return self.refuse(peer, "unreadable") };
         if let Said::Message(channel) = &response.said {
             let followers = self.followers.lock();
-            if let Some(follower) = followers.get(&response.connection)
-                && follower.agent == peer
-                && follower.channel == *channel
-            {
-                follower.told.tell(channel);
+            match followers.get(&response.connection) {
+                Some(follower) if follower.agent == peer && follower.channel == *channel => follower.told.tell(channel),
+                // It may have been left just before.
+                _ => self.refuse(peer, "unheard"),
             }
             return;
         }
         let mut waiting = self.waiting.lock();
         // An agent answers what it was asked, and nothing else.
-        if waiting.get(&response.id).is_some_and(|waiting| waiting.agent == peer)
-            && let Some(waiting) = waiting.remove(&response.id)
-        {
-            // Whoever asked may have gone.
-            let _ = waiting.answer.send(response.said);
+        match waiting.get(&response.id).map(|waiting| waiting.agent == peer) {
+            None => self.refuse(peer, "unknown"),
+            Some(false) => self.refuse(peer, "stranger"),
+            Some(true) => {
+                if let Some(waiting) = waiting.remove(&response.id) {
+                    // Whoever asked may have gone.
+                    let _ = waiting.answer.send(response.said);
+                }
+            }
         }
     }
 }

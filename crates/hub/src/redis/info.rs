@@ -20,6 +20,8 @@ const FORMAT: &str = "1.8.3";
 /// Argo CD forgets after ten minutes what nobody repeats.
 const EXPIRY: &str = "600";
 const REPEAT: Duration = Duration::from_mins(3);
+/// Bytes of what Redis says to what is written.
+const REPLY_MAX: usize = 16 * 1024;
 /// How long to wait after it could not be written.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -92,7 +94,7 @@ impl Info {
             }
             let client = match client {
                 Some(client) => client,
-                None => client.insert(self.server.open(&self.network).await?),
+                None => client.insert(self.server.open(&self.network, REPLY_MAX).await?),
             };
             let (key, value) = entry(&agent, &member, started, self.compression);
             client.call(&[b"SET", key.as_bytes(), &value, b"EX", EXPIRY.as_bytes()]).await?;

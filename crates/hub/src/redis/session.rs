@@ -43,7 +43,7 @@ impl Default for Bounds {
     }
 }
 
-/// Bytes of a client that wait to be looked at; more are not read.
+/// Bytes of a client that wait to be looked at; more are not read, but for a command that must be whole.
 const UNREAD_MAX: usize = 64 * 1024;
 
 /// What is asked of an agent.
@@ -91,10 +91,24 @@ enum Due {
 
 #[derive(Debug, Default)]
 struct Awaited {
-    /// So many confirmations about channels; none for any other reply.
-    confirmations: usize,
+    /// What it confirms about channels; none for any other reply.
+    change: Option<Change>,
     /// The protocol that is spoken once it has come.
     protocol: Option<Protocol>,
+    /// Nothing is listened to once it has come.
+    resets: bool,
+}
+
+/// Channels or patterns of the hub's Redis that are taken or left.
+#[derive(Debug)]
+struct Change {
+    /// The word that takes them.
+    word: &'static str,
+    takes: bool,
+    /// Without names, all are left.
+    names: Vec<Bytes>,
+    /// Confirmations that are still to come, each of one name; known when the first has come.
+    left: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -136,10 +150,10 @@ pub(super) struct Session {
     /// Nothing is looked into any more.
     is_pipe: bool,
     is_closing: bool,
-    /// Channels and patterns of the hub's Redis, by the word that takes them.
+    /// Channels and patterns of the hub's Redis, by the word that takes them, as they will be.
     upstream: BTreeMap<&'static str, BTreeSet<Bytes>>,
-    /// Awaited replies that are confirmations.
-    confirmations: usize,
+    /// The same as the hub's Redis has confirmed it: it may refuse.
+    confirmed: BTreeMap<&'static str, BTreeSet<Bytes>>,
     channels: BTreeMap<Bytes, Channel>,
     effects: Vec<Effect>,
 }
@@ -162,7 +176,7 @@ impl Session {
             is_pipe: false,
             is_closing: false,
             upstream: BTreeMap::new(),
-            confirmations: 0,
+            confirmed: BTreeMap::new(),
             channels: BTreeMap::new(),
             effects: Vec::new(),
         }
@@ -232,7 +246,7 @@ impl Session {
 
     /// Whether more of the client is to be read.
     pub(super) fn reads_client(&self) -> bool {
-        !self.is_closing && self.commands.waiting() < UNREAD_MAX
+        !self.is_closing && (self.commands.waiting() < UNREAD_MAX || self.commands.wants_more())
     }
 
     /// Whether more of the hub's Redis is to be read: not while an agent's answer has to go before it.
@@ -284,7 +298,6 @@ impl Session {
 
     /// Gives a command to the hub's Redis.
     fn forward(&mut self, raw: Bytes, awaited: Awaited) {
-        self.confirmations += usize::from(awaited.confirmations > 0);
         self.due.push_back(Due::Upstream(awaited));
         self.effects.push(Effect::ToUpstream(raw));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use thane_api::event::Event;
+use thane_api::event::{Event, Target, Type};
 use thane_api::redis::{Ask, Request, Response, Said};
 use thane_link::{Passage, Passing as _};
 use thane_redis::client::{Client, Error, Server};
@@ -31,6 +31,10 @@ struct Bed {
     tasks: Tasks,
     /// Commands the hub's Redis has got.
     commands: mpsc::Receiver<Vec<Bytes>>,
+    registry: Registry,
+    roster: Roster,
+    /// The agent's stream of events, as the roster knows it.
+    stream: u64,
 }
 
 fn server(port: u16) -> Server {
@@ -86,7 +90,7 @@ impl Bed {
         };
         let roster = Roster::new(Arc::new(side));
         roster.registered("one", "https://one".to_owned());
-        roster.connected("one", &BTreeSet::new(), Timestamp::UNIX_EPOCH);
+        let stream = roster.connected("one", &BTreeSet::new(), Timestamp::UNIX_EPOCH);
         let passage = Passage::default();
         let desk = Desk::new(passage.clone(), answer_timeout);
         let listener = Tcp.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -95,17 +99,24 @@ impl Bed {
             listener: Some((listener, None)),
             upstream,
             network,
-            roster,
+            roster: roster.clone(),
             desk: Arc::clone(&desk),
             clock: SystemClock::shared(),
         };
         let config = Config { ping_interval: Duration::from_millis(50), ..Config::default() };
-        super::start(config, parts, &mut Registry::default(), &tasks);
-        Self { desk, passage, server, tasks, commands }
+        let mut registry = Registry::default();
+        super::start(config, parts, &mut registry, &tasks);
+        Self { desk, passage, server, tasks, commands, registry, roster, stream }
     }
 
     async fn client(&self) -> Client {
-        self.server.open(&Tcp::shared()).await.unwrap()
+        self.server.open(&Tcp::shared(), 1024 * 1024).await.unwrap()
+    }
+
+    fn counts(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
     }
 
     fn agent(&self) -> Agent {
@@ -180,6 +191,14 @@ async fn agents_answer_for_their_keys_and_the_hub_for_the_rest() {
     for expected in [text("v"), Value::Null, text("OK")] {
         assert_eq!(client.next().await.unwrap(), expected);
     }
+    agent.desk.received("one", Event::answer(Target::Redis, Type::RedisRequest, "r".to_owned(), "x", Bytes::new()));
+    agent.desk.received("one", Event::answer(Target::Redis, Type::RedisResponse, "r".to_owned(), "x", Bytes::new()));
+    agent.says("one", &first, Said::Message("another".to_owned()));
+    let counts = bed.counts();
+    for (reason, count) in [("stranger", 1), ("unknown", 1), ("unasked", 1), ("unreadable", 1), ("unheard", 1)] {
+        let line = format!("thane_redis_refused_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(counts.contains(&line), "{line}{counts}");
+    }
     drop(client);
     bed.end().await;
 }
@@ -242,6 +261,13 @@ async fn agents_are_shown_as_they_are() {
     let words = bed.commands.recv().await.unwrap();
     assert_eq!((&words[0][..], &words[1][..]), (&b"SET"[..], &b"cluster|info|https://one|1.8.3.gz"[..]));
     assert_eq!((&words[3][..], &words[4][..]), (&b"EX"[..], &b"600"[..]));
+    let status = |words: &[Bytes]| {
+        let info: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(&words[2][..])).unwrap();
+        info["connectionState"]["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status(&words), "Successful");
+    bed.roster.disconnected("one", bed.stream, Timestamp::UNIX_EPOCH);
+    assert_eq!(status(&bed.commands.recv().await.unwrap()), "Failed");
     bed.end().await;
 }
 

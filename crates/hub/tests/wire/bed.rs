@@ -37,6 +37,7 @@ pub(crate) struct Setup {
     pub(crate) config: transport::Config,
     pub(crate) live: Arc<dyn Live>,
     pub(crate) guests: Option<transport::Guests>,
+    pub(crate) tunnels: tunnel::Config,
 }
 
 impl Default for Setup {
@@ -49,6 +50,7 @@ impl Default for Setup {
             config: transport::Config::default(),
             live: Arc::new(NoLive),
             guests: None,
+            tunnels: tunnel::Config::default(),
         }
     }
 }
@@ -105,7 +107,7 @@ impl Bed {
             (!setup.plaintext).then(|| ServerTls::from_pem(&identity, Some(authority.cert_pem()), &options).unwrap());
         let (tasks, _) = Tasks::root("test");
         let hub = tasks.child("hub");
-        let tunnels = Tunnels::new(tunnel::Config::default(), hub.child("tunnels"));
+        let tunnels = Tunnels::new(setup.tunnels, hub.child("tunnels"));
         let (sender, streams) = mpsc::channel(16);
         let metrics = Metrics::default();
         let service = Service {

@@ -22,7 +22,7 @@ use thane_runtime::net::{BoxIo, Connector as _, Network as _, Tcp};
 use thane_runtime::pki::{Authority, Identity, Request as CertificateRequest, Subject};
 use thane_runtime::tls::{ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls};
 
-use crate::bed::{Bed, DAY, fingerprint, now, within};
+use crate::bed::{Bed, DAY, Setup, fingerprint, now, within};
 use crate::tunnel::{Connected, connect_with, until};
 
 type Sent = UnsyncBoxBody<Bytes, Infallible>;
@@ -104,10 +104,14 @@ fn rules() -> Vec<Rule> {
 
 impl Door {
     async fn open() -> Self {
-        let mut bed = Bed::start().await;
+        Self::with(Setup::default(), tunnel::Config::default()).await
+    }
+
+    async fn with(setup: Setup, options: tunnel::Config) -> Self {
+        let mut bed = Bed::with(setup).await;
         let mut agents = Vec::new();
         for name in AGENTS {
-            let other = |_| Tunnel::new(cluster(name), tunnel::Config::default());
+            let other = |_| Tunnel::new(cluster(name), options);
             agents.push(connect_with(&mut bed, name, other).await);
         }
         let people = Authority::create("people", now(), DAY).unwrap();
@@ -320,6 +324,29 @@ async fn told(response: Response<Incoming>, code: u16, what: &str) {
     let object: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((status.as_u16(), object["kind"].as_str()), (code, Some("Status")), "{what}: {text}");
     assert_eq!(object["code"], code, "{what}: {text}");
+}
+
+#[tokio::test]
+async fn a_busy_or_silent_cluster_is_told_as_kubernetes_does() {
+    let timeout = Duration::from_secs(3);
+    let tunnels = proxy::tunnel::Config { waiting_max: 1, answer_timeout: timeout, ..Default::default() };
+    let calls = tunnel::Config { idle_max: 1, calls_max: 1, ..tunnel::Config::default() };
+    let door = Door::with(Setup { tunnels, ..Setup::default() }, calls).await;
+    until(|| door.bed.tunnels.metrics().parked() == 2).await;
+    let client = door.client(None).await;
+    let (mut one, mut two, mut three) = (client.clone(), client.clone(), client);
+    let silent = || asked("GET", "/agents/agent-b/api/v1/namespaces/a/pods/silent", &[BOB]);
+    // One is at work, one waits for it, and there is no place for a third.
+    let (first, second) = (one.send_request(silent()), two.send_request(silent()));
+    let third = async {
+        until(|| door.bed.tunnels.metrics().waiting() == 1).await;
+        let response = within(three.send_request(silent())).await.unwrap();
+        assert_eq!(response.headers()["retry-after"], "1");
+        told(response, 429, "no place").await;
+    };
+    let (first, second, ()) = tokio::join!(first, second, third);
+    told(first.unwrap(), 504, "silent").await;
+    told(second.unwrap(), 504, "waited in vain").await;
 }
 
 #[tokio::test]

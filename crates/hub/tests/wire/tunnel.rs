@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
-use crate::bed::{Bed, call, within};
+use crate::bed::{Bed, Setup, call, within};
 
 type Answered = Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -261,4 +261,23 @@ async fn who_has_said_everything_may_still_listen() {
     drop(stream);
     until(|| bed.tunnels.metrics().open() == 0 && agent.tunnel.metrics().open() == 0).await;
     assert_eq!(bed.tunnels.metrics().broken(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_let_go_in_the_end() {
+    let stuck_max = Duration::from_millis(400);
+    let tunnels = thane_hub::proxy::tunnel::Config { stuck_max, ..Default::default() };
+    let mut bed = Bed::with(Setup { tunnels, ..Setup::default() }).await;
+    let agent = connect(&mut bed, "agent-a").await;
+    let stuck = send(&bed, "agent-a", "/endless").await.unwrap();
+    let mut reading = send(&bed, "agent-a", "/endless").await.unwrap().into_body();
+    let started = std::time::Instant::now();
+    while bed.tunnels.metrics().stuck() == 0 || started.elapsed() < 2 * stuck_max {
+        within(reading.frame()).await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(bed.tunnels.metrics().stuck(), 1, "who reads is not let go");
+    // It is told as soon as it reads again, and its call is another's already.
+    assert!(within(stuck.into_body().collect()).await.is_err());
+    drop((reading, agent));
 }

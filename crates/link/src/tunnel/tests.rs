@@ -113,6 +113,32 @@ async fn what_breaks_off_is_no_end() {
     assert_eq!(large.receiving.collect(9).await, Ok(None));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_nobody_takes_is_noticed() {
+    let most = Duration::from_mins(15);
+    let mut slow = side();
+    let started = Instant::now();
+    slow.inlet.take(data(3)).unwrap();
+    slow.inlet.progress().stuck(most).await;
+    assert!((most..=most * 5 / 4).contains(&started.elapsed()));
+    let (progress, watched) = (side().inlet.progress(), slow.inlet.progress());
+    // Some is taken now and then, and a watch has nothing to be taken.
+    let taking = async {
+        for _ in 0..10 {
+            tokio::time::sleep(most / 2).await;
+            slow.receiving.next().await.unwrap();
+            slow.inlet.take(data(3)).unwrap();
+        }
+        slow.receiving.next().await.unwrap();
+        tokio::time::sleep(most * 10).await;
+    };
+    tokio::select! {
+        () = taking => {}
+        () = progress.stuck(most) => panic!("nothing waits"),
+        () = watched.stuck(most) => panic!("it is taken"),
+    }
+}
+
 #[test]
 fn only_headers_that_matter_pass() {
     let mut headers = HeaderMap::new();

@@ -66,7 +66,7 @@ proptest! {
 #[test]
 fn commands_come_in_lines_too() {
     let mut commands = Commands::new(is_get);
-    commands.push(b"\r\nPING\r\nget  key\r\nget \"a b\"\n*0\r\n*-1\r\n*1\r\n$4\r\nPING\r\nge");
+    commands.push(b"\r\nPING\r\nget  key\r\nget \tkey\n*0\r\n*-1\r\n*1\r\n$4\r\nPING\r\nge");
     let seen: Vec<Piece> = pieces(&mut commands);
     let bytes = Bytes::from_static;
     assert_eq!(
@@ -75,7 +75,7 @@ fn commands_come_in_lines_too() {
             Piece::Nothing(bytes(b"\r\n")),
             Piece::Begins(bytes(b"PING\r\n")),
             Piece::Whole(vec![bytes(b"get"), bytes(b"key")], bytes(b"get  key\r\n")),
-            Piece::Begins(bytes(b"get \"a b\"\n")),
+            Piece::Whole(vec![bytes(b"get"), bytes(b"key")], bytes(b"get \tkey\n")),
             Piece::Nothing(bytes(b"*0\r\n")),
             Piece::Nothing(bytes(b"*-1\r\n")),
             Piece::Begins(bytes(b"*1\r\n$4\r\nPING\r\n")),
@@ -97,6 +97,21 @@ fn what_nobody_looks_into_is_not_held() {
 }
 
 #[test]
+fn a_command_of_interest_asks_for_the_rest_of_it() {
+    let mut commands = Commands::new(is_get);
+    commands.push(b"*2\r\n$3\r\nget\r\n$100000\r\n");
+    assert!(!commands.wants_more(), "nobody has looked yet");
+    for _ in 0..10 {
+        assert_eq!(pieces(&mut commands), []);
+        assert!(commands.wants_more());
+        commands.push(&[b'x'; 10_000]);
+    }
+    commands.push(b"\r\nPING\r\n");
+    assert!(!commands.wants_more());
+    assert_eq!(pieces(&mut commands).len(), 2);
+}
+
+#[test]
 fn what_is_too_long_or_no_command_is_refused() {
     let long = [&b"*2\r\n$3\r\nget\r\n$2000000\r\n"[..], &vec![b'x'; WHOLE_MAX]].concat();
     let line = vec![b'x'; INLINE_MAX + 2];
@@ -106,6 +121,14 @@ fn what_is_too_long_or_no_command_is_refused() {
         (b"*1\r\n:1\r\n", Malformed::Unexpected),
         (b"*1\r\n$-1\r\n", Malformed::Length),
         (b"*2\r\n$3\r\nset\r\n$600000000\r\n", Malformed::Length),
+        // Redis takes the first two for blank, and the quoted ones for commands.
+        (b"\x0b\r\n", Malformed::Inline),
+        (b"\x0c\r\n", Malformed::Inline),
+        (b"get\x0bkey\r\n", Malformed::Inline),
+        (b"get\0key\r\n", Malformed::Inline),
+        (b"\"MONITOR\"\r\n", Malformed::Inline),
+        (b"'client' reply skip\r\n", Malformed::Inline),
+        (b"*1\n$4\r\nPING\r\n", Malformed::Count),
         (&long, Malformed::Size),
         (&line, Malformed::Line),
     ] {

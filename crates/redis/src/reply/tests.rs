@@ -104,9 +104,6 @@ fn what_is_too_long_or_no_reply_is_refused() {
     ] {
         assert_eq!(Scanner::default().scan(bytes), Err(malformed), "{}", String::from_utf8_lossy(bytes));
     }
-    let mut replies = Replies::new(8);
-    replies.buffer().extend_from_slice(b"$100\r\n0123456789");
-    assert_eq!(replies.next_reply(), Err(Malformed::Size));
     let deep = b"*1\r\n".repeat(1_000);
     assert!(Value::read(&mut Bytes::from(deep)).is_err());
 }
@@ -135,4 +132,22 @@ fn a_reply_is_told_by_its_beginning() {
     ] {
         assert_eq!(beginning(bytes, subscribed), expected, "{}", String::from_utf8_lossy(bytes));
     }
+}
+
+#[test]
+fn a_reply_that_is_too_large_is_dropped_and_the_next_one_read() {
+    let mut replies = Replies::new(64);
+    let large = [&b"$100000\r\n"[..], &vec![b'x'; 100_000], b"\r\n:7\r\n"].concat();
+    let mut seen = Vec::new();
+    for part in large.chunks(1_000) {
+        replies.buffer().extend_from_slice(part);
+        loop {
+            match replies.next_reply() {
+                Ok(None) => break,
+                other => seen.push(other),
+            }
+        }
+        assert!(replies.buffer().len() <= 64, "{} are held", replies.buffer().len());
+    }
+    assert_eq!(seen, [Err(Malformed::Size), Ok(Some(Value::Integer(7)))]);
 }

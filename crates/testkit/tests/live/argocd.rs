@@ -54,6 +54,14 @@ async fn scenario(home: &PeerHome, pair: &LivePair) -> Result<()> {
     let repository = Repository::create()?;
     deploy(pair, &repository).await.with_context(|| argo.last_words())?;
     shown(&server).await?;
+    // The trees are the agent's, and came through the proxy.
+    let metrics = pair.hub_metrics().await?;
+    let asked = |command: &str| {
+        let of =
+            format!("argocd_principal_redis_proxy_requests_total{{agent_name=\"agent-one\",command=\"{command}\"}}");
+        metrics.get(&of).copied().unwrap_or_default()
+    };
+    ensure!(asked("get") >= 1.0, "the agent's Redis was not asked: {:?}", metrics.keys());
     followed(&server).await?;
     changed(&server, pair).await
 }

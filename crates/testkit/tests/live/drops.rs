@@ -17,7 +17,7 @@ use thane_testkit::fleet::{LivePair, Program, Stop};
 use thane_testkit::peer::{PeerHome, in_own_network};
 
 use crate::pairs::kubectl;
-use crate::{PATIENCE, Running, talker};
+use crate::{PATIENCE, Running, redis, talker};
 
 /// A hundred megabytes in all.
 const MAPS: usize = 112;
@@ -49,6 +49,7 @@ fn an_agent_that_dies_leaves_nothing_behind() {
         list(&mut pair, &client).await;
         log(&mut pair, &client).await;
         resumed(&mut pair, &client).await;
+        redis::lost(&mut pair).await;
         shell(&home, &mut pair).await;
         drop(client);
         quiet(&pair).await;
@@ -195,7 +196,8 @@ async fn shell(home: &PeerHome, pair: &mut LivePair) {
     assert!(!ended.success());
     let mut error = String::new();
     shell.0.stderr.take().unwrap().read_to_string(&mut error).unwrap();
-    assert!(!error.trim().is_empty(), "kubectl is not told why");
+    let why = format!("the connection to agent {} was lost", pair.agent_name());
+    assert!(error.contains(&why), "kubectl is not told why: {error}");
     again(pair).await;
     pair.stop_agent(Stop::Killed).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! Argo CD's questions to Redis, word for word.
 
 use bytes::BytesMut;
-use thane_testkit::fleet::{LivePair, Program};
+use thane_testkit::fleet::{LivePair, Program, Stop};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -74,6 +74,39 @@ pub(crate) async fn asked(pair: &LivePair, hub: Program) {
     follower.hears(&push("message", "$0\r\n\r\n")).await;
     let info = format!("cluster|info|https://127.0.0.1:9090?agentName={agent}|1.8.3.gz");
     hubs.ask(&["exists", &info], ":1\r\n").await;
+}
+
+/// An agent that dies while it asks its Redis, which is slow: an error, a connection that goes on, and a channel that is
+/// taken again when the agent is back.
+pub(crate) async fn lost(pair: &mut LivePair) {
+    let agent = pair.agent_name();
+    let mut agents = Redis::connect(&format!("127.0.0.1:{}", pair.redis[1])).await;
+    agents.ask(&["set", "app|resources-tree|shop|1.8.3", "tree"], "+OK\r\n").await;
+    let tree = format!("app|resources-tree|{agent}_shop|1.8.3");
+    let channel = format!("app|managed-resources|{agent}_shop|1.8.3");
+    let told = |kind: &str, rest: &str| {
+        format!("*3\r\n${}\r\n{kind}\r\n${}\r\n{channel}\r\n{rest}", kind.len(), channel.len())
+    };
+    let mut follower = Redis::connect(pair.redis_proxy()).await;
+    follower.ask(&["subscribe", &channel], &told("subscribe", ":1\r\n")).await;
+    let mut client = Redis::connect(pair.redis_proxy()).await;
+    client.ask(&["get", &tree], "$4\r\ntree\r\n").await;
+    agents.ask(&["client", "pause", "3000", "all"], "+OK\r\n").await;
+    client.say(&["get", &tree]).await;
+    let asked = async {
+        while pair.hub_metrics().await.unwrap().get("thane_redis_waiting").is_none_or(|waiting| *waiting < 1.0) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    pair.stop_agent(Stop::Killed).await.unwrap();
+    client.hears(&format!("-ERR agent {agent} was disconnected before it answered\r\n")).await;
+    client.ask(&["ping"], "+PONG\r\n").await;
+    client.ask(&["get", &tree], &format!("-ERR agent {agent} is not connected\r\n")).await;
+    pair.start_agent().await.unwrap();
+    // Something may have changed meanwhile.
+    follower.hears(&told("message", "$0\r\n\r\n")).await;
+    client.ask(&["get", &tree], "$4\r\ntree\r\n").await;
 }
 
 impl Redis {

@@ -6,7 +6,7 @@ use kube::Client;
 use serde_json::Value;
 use thane_hub::gate::Gate;
 use thane_hub::live::Events;
-use thane_hub::proxy::{self, Authorities, Bodies, People, Policy, Proxy, Tunnels, listener};
+use thane_hub::proxy::{self, Authorities, Bodies, People, Policy, Proxy, Rule, Tunnels, listener, policy};
 use thane_runtime::Tasks;
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::tls::{ClientAuth, ServerOptions, ServerTls};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
 use super::{Ground, bind, listen_address};
-use crate::failure::Failure;
+use crate::failure::{Failure, code};
 use crate::settings::hub::HubSettings;
 
 /// Where an API server says whose client certificates it believes.
@@ -32,6 +32,7 @@ pub(super) struct Live<'a> {
 /// Starts the proxy, unless it is switched off or has no certificate.
 pub(super) async fn start(hub: &HubSettings, live: Live<'_>, ground: &mut Ground) -> Result<(), Failure> {
     let wanted = &hub.proxy;
+    let policy = policy(&wanted.rules)?;
     let place = Place::choose(&[&wanted.cert, &wanted.key], live.namespace, &wanted.secret)?;
     if !wanted.enabled || !is_there(&place, live.client).await? {
         tracing::info!(certificate = %place, "no live access: it is switched off or has no certificate");
@@ -62,7 +63,7 @@ pub(super) async fn start(hub: &HubSettings, live: Live<'_>, ground: &mut Ground
         authorities: Authorities::new(&fleet.text(), known)?,
         tunnels: live.tunnels.clone(),
         events: Some(Arc::new(live.events.clone())),
-        policy: Policy::configured(&wanted.rules),
+        policy,
         bodies: Bodies::default(),
         metrics,
         clock: Arc::clone(&ground.clock),
@@ -80,6 +81,15 @@ pub(super) async fn start(hub: &HubSettings, live: Live<'_>, ground: &mut Ground
     tracing::info!(address = %listener.local_addr(), "live access to agents' clusters");
     tasks.spawn_essential("listener", listener::serve(listener, tls, proxy, tasks.child("connections")));
     Ok(())
+}
+
+/// What the configuration lets pass.
+pub(crate) fn policy(rules: &[Rule]) -> Result<Policy, Failure> {
+    policy::check(rules).map_err(|invalid| {
+        let failure = Failure::new(code::CONFIG_INVALID, format!("hub.proxy.rules: {invalid}"));
+        failure.with_hint("see \"What may pass\" in docs/live.md")
+    })?;
+    Ok(Policy::configured(rules))
 }
 
 /// Whether a certificate was made for it: a fleet without live access needs none.

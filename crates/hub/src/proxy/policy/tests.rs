@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn caller(source: Source, name: &str, groups: &[&str]) -> Caller {
@@ -114,6 +116,35 @@ fn a_group_may_have_everything_and_others_what_is_configured() {
             assert!(!policy.permits(other, "x", &token), "{other:?}");
             assert!(policy.permits(other, "x", &target("get pods a")));
             assert_eq!(policy.permits(other, "x", &target("update pods a")), updates);
+        }
+    }
+}
+
+#[test]
+fn rules_that_would_silently_match_nothing_are_refused() {
+    assert_eq!(check(&default_rules()), Ok(()));
+    let rule = |field: &str, text: &str| -> Rule { serde_json::from_value(json!({field: [text]})).unwrap() };
+    for (field, texts) in [
+        ("callers", &["argocd", "people", "user:ann", "group:system:masters"][..]),
+        ("agents", &["blue-*", "/^a.*$/"]),
+        ("kinds", &["pods", "pods/log", "deployments.apps", "*.authentication.k8s.io", "*", "*/scale", "pods/*"]),
+        ("verbs", &["get", "deletecollection", "*"]),
+        ("namespaces", &["team-*", "*"]),
+    ] {
+        for text in texts {
+            assert_eq!(check(&[Rule::default(), rule(field, text)]), Ok(()), "{field} {text}");
+        }
+    }
+    for (field, texts) in [
+        ("callers", &["", "ann", "user:", "Group:ops", "argo"][..]),
+        ("agents", &["", "/(/"]),
+        ("kinds", &["Pods", "", "!", "pods/", "deployments.Apps", "pods/log/x", "po ds", "pods.", "!secrets"]),
+        ("verbs", &["GET", "", "exec", "!get"]),
+        ("namespaces", &[" "]),
+    ] {
+        for text in texts {
+            let refused = check(&[Rule::default(), rule(field, text)]).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("rule 2: {field} {text:?} ")), "{refused}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::{Response, StatusCode};
 use http_body::{Body as _, Frame as BodyFrame};
 use http_body_util::{BodyExt, StreamBody};
@@ -19,7 +20,9 @@ use tonic::Streaming;
 
 use super::Shared;
 use super::lot::Parked;
+use crate::proxy::farewell::{Farewell, Session};
 use crate::proxy::reach::{Body, BodyError, Caller, Unreachable};
+use crate::proxy::session::{Counted, SessionRecord};
 
 /// A request about to be sent.
 pub(super) struct Asked<'a> {
@@ -28,6 +31,7 @@ pub(super) struct Asked<'a> {
     head: Request,
     body: Body,
     upgrade: Option<OnUpgrade>,
+    record: Option<SessionRecord>,
 }
 
 /// Counts a request while it is under way, and ends all its parts together.
@@ -57,6 +61,7 @@ impl<'a> Asked<'a> {
         mut request: http::Request<Body>,
     ) -> Self {
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        let record = request.extensions_mut().remove::<SessionRecord>();
         let target = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let head = Request {
             method: request.method().to_string(),
@@ -66,12 +71,12 @@ impl<'a> Asked<'a> {
             groups: user.groups.clone(),
             has_body: !request.body().is_end_stream(),
         };
-        Self { shared, agent, head, body: request.into_body(), upgrade }
+        Self { shared, agent, head, body: request.into_body(), upgrade, record }
     }
 
     /// Sends it, and waits for the head of the answer. Dropping what is given back ends it.
     pub(super) async fn send(self, parked: Parked) -> Result<Response<Body>, Unreachable> {
-        let has_body = self.head.has_body;
+        let (has_body, target) = (self.head.has_body, self.head.target.clone());
         let Begun { sending, receiving, told, end, open } = begin(self.shared, self.agent, self.head, parked).await?;
         let sending = if has_body {
             let pumping = pump(self.body, sending);
@@ -93,11 +98,15 @@ impl<'a> Asked<'a> {
             return Ok(response);
         }
         let (Some(upgrade), Some(sending)) = (self.upgrade, sending) else { return Err(bad()) };
+        let protocol = response.headers().get(SEC_WEBSOCKET_PROTOCOL).and_then(|name| name.to_str().ok());
+        let (record, farewell) = (self.record, Farewell::new(self.agent, &target, protocol));
         let stop = self.shared.tasks.token();
         self.shared.tasks.spawn("tunnel-session", async move {
             let session = async {
                 if let Ok(upgraded) = upgrade.await {
-                    exchange(TokioIo::new(upgraded), sending, receiving).await;
+                    let mut session = Session::new(Counted::new(TokioIo::new(upgraded), record));
+                    exchange(&mut session, sending, receiving).await;
+                    session.end(&farewell).await;
                 }
             };
             tokio::select! {
@@ -217,6 +226,8 @@ impl Reader {
     }
 
     async fn take_all(&mut self) -> Result<(), Broken> {
+        let progress = self.inlet.progress();
+        let mut stuck = std::pin::pin!(progress.stuck(self.shared.config.stuck_max));
         loop {
             if self.inlet.has_ended() {
                 self.out = None;
@@ -224,6 +235,10 @@ impl Reader {
             let message = tokio::select! {
                 message = self.frames.message() => message,
                 () = self.inlet.abandoned() => return Ok(()),
+                () = &mut stuck => {
+                    self.shared.metrics.stuck.inc();
+                    return Ok(());
+                }
             };
             let Some(frame) = message.ok().flatten() else {
                 return if self.inlet.has_ended() { Ok(()) } else { Err(Broken::Gone) };

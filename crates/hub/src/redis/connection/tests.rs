@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use thane_link::Passage;
 use thane_redis::command::{Commands, Piece};
 use thane_runtime::net::Tcp;
@@ -51,6 +49,20 @@ async fn is_taken(told: &Told) -> bool {
         tokio::task::yield_now().await;
     }
     false
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_let_go_and_does_not_read_is_gone() {
+    let (tasks, _) = Tasks::root("test");
+    let door = door(&tasks);
+    let (near, mut client) = tokio::io::duplex(16);
+    let (upstream, far) = tokio::io::duplex(1024);
+    let mut connection = Connection::new(&door, Box::new(near), Box::new(upstream));
+    client.write_all(b"*x\r\n").await.unwrap();
+    let started = tokio::time::Instant::now();
+    connection.run().await.unwrap();
+    assert_eq!(started.elapsed(), CLOSE_TIMEOUT);
+    drop((client, far));
 }
 
 #[tokio::test]

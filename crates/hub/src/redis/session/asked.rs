@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use thane_redis::{Protocol, write};
 
-use super::{Awaited, Channel, Due, Effect, Known, Question, Session};
+use super::{Awaited, Change, Channel, Due, Effect, Known, Question, Session};
 
 /// Commands after which there is not one reply for each command any more.
-const PIPES: [&[u8]; 3] = [b"monitor", b"sync", b"psync"];
+const PIPES: [&[u8]; 4] = [b"monitor", b"sync", b"psync", b"replconf"];
 const OTHERS: [&[u8]; 14] = [
     b"get",
     b"subscribe",
@@ -37,13 +37,17 @@ impl Session {
         let Some((name, rest)) = words.split_first() else { return };
         let name = name.to_ascii_lowercase();
         match (&name[..], rest) {
-            (b"exec" | b"discard", _) => {
+            (b"exec", _) | (b"discard", []) => {
                 self.in_transaction = false;
                 self.forward(raw, Awaited::default());
             }
             (b"reset", _) => self.reset(raw),
             // What is queued for a transaction is answered by it.
-            _ if self.in_transaction => self.forward(raw, Awaited::default()),
+            (b"get" | b"ping" | b"multi" | b"discard", _) if self.in_transaction => {
+                self.forward(raw, Awaited::default());
+            }
+            // Within an answer, what Redis says to these is not what it says otherwise.
+            _ if self.in_transaction => self.become_pipe(raw),
             (b"get", [key]) => match self.agent_of(key) {
                 Some((agent, key)) => self.ask(agent, Question::Get(key), None, raw),
                 None => self.forward(raw, Awaited::default()),
@@ -139,19 +143,23 @@ impl Session {
 
     fn take_upstream(&mut self, word: &'static str, names: &[Bytes], raw: Bytes) {
         self.upstream.entry(word).or_default().extend(names.iter().cloned());
-        self.forward(raw, Awaited { confirmations: names.len().max(1), protocol: None });
+        self.change(word, true, names, raw);
     }
 
     /// Without names, all are left, and each is confirmed.
     fn leave_upstream(&mut self, word: &'static str, names: &[Bytes], raw: Bytes) {
         let taken = self.upstream.entry(word).or_default();
-        let confirmations = if names.is_empty() { taken.len() } else { names.len() }.max(1);
         if names.is_empty() {
             taken.clear();
         } else {
             taken.retain(|name| !names.contains(name));
         }
-        self.forward(raw, Awaited { confirmations, protocol: None });
+        self.change(word, false, names, raw);
+    }
+
+    fn change(&mut self, word: &'static str, takes: bool, names: &[Bytes], raw: Bytes) {
+        let change = Change { word, takes, names: names.to_vec(), left: None };
+        self.forward(raw, Awaited { change: Some(change), ..Awaited::default() });
     }
 
     fn listens_to_agents_alone(&self) -> bool {
@@ -161,12 +169,12 @@ impl Session {
 
     fn reset(&mut self, raw: Bytes) {
         self.in_transaction = false;
-        self.upstream = std::collections::BTreeMap::new();
+        self.upstream.clear();
         let ours: BTreeSet<Bytes> = std::mem::take(&mut self.channels).into_keys().collect();
         for channel in ours {
             self.effects.push(Effect::Left(String::from_utf8_lossy(&channel).into_owned()));
         }
-        self.forward(raw, Awaited { protocol: Some(Protocol::Resp2), ..Awaited::default() });
+        self.forward(raw, Awaited { protocol: Some(Protocol::Resp2), resets: true, ..Awaited::default() });
     }
 
     fn become_pipe(&mut self, raw: Bytes) {

@@ -1,10 +1,12 @@
 //! Replies of the hub's Redis: passed on as they come, or, for a probe, kept from the client.
 
-use bytes::BytesMut;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::{Bytes, BytesMut};
 use thane_redis::reply::{Beginning, beginning};
 use thane_redis::{Malformed, Protocol};
 
-use super::{Due, Effect, Session, probe};
+use super::{Change, Due, Effect, Session, probe};
 
 /// A reply of the hub's Redis of which not all has come.
 #[derive(Debug)]
@@ -51,7 +53,7 @@ impl Session {
             match fate {
                 Fate::Unasked => {}
                 Fate::Awaited => self.came(begins),
-                Fate::Probed(error) => self.probed(error)?,
+                Fate::Probed(error) => self.probed(begins, error)?,
             }
         }
         Ok(true)
@@ -59,17 +61,18 @@ impl Session {
 
     /// What the reply is whose beginning has come; none if that is too little to tell.
     fn begun(&self) -> Option<UnderWay> {
-        let listens = self.confirmations > 0 || self.upstream.values().any(|names| !names.is_empty());
-        let begins = beginning(&self.held, listens && self.protocol == Protocol::Resp2)?;
         let due = self.awaiting().and_then(|at| self.due.get(at));
         let confirms = match due {
-            Some(Due::Upstream(awaited)) => awaited.confirmations > 0,
+            Some(Due::Upstream(awaited)) => awaited.change.is_some(),
             Some(Due::Agent { probe, .. }) => probe.confirms,
             Some(Due::Known(_)) | None => false,
         };
+        // What was refused is not listened to, and its messages are answers to something else.
+        let listens = confirms || self.confirmed.values().any(|names| !names.is_empty());
+        let begins = beginning(&self.held, listens && self.protocol == Protocol::Resp2)?;
         let is_awaited = match begins {
             Beginning::Unasked => false,
-            Beginning::Confirmation => confirms || self.protocol == Protocol::Resp2,
+            Beginning::Confirmation => confirms,
             Beginning::Plain | Beginning::Error => true,
         };
         let fate = match due {
@@ -83,16 +86,60 @@ impl Session {
     /// The reply that was due has come.
     fn came(&mut self, begins: Beginning) {
         let Some(Due::Upstream(awaited)) = self.due.front_mut() else { return };
-        if begins == Beginning::Confirmation && awaited.confirmations > 1 {
-            awaited.confirmations -= 1;
+        if begins == Beginning::Confirmation
+            && let Some(change) = &mut awaited.change
+            && change.waits_for_more(&self.confirmed)
+        {
             return;
         }
-        self.confirmations -= usize::from(awaited.confirmations > 0);
-        if begins != Beginning::Error
-            && let Some(protocol) = awaited.protocol
-        {
+        let Some(Due::Upstream(awaited)) = self.due.pop_front() else { return };
+        if begins == Beginning::Error {
+            if let Some(change) = awaited.change {
+                self.refused(&change);
+            }
+            return;
+        }
+        if let Some(protocol) = awaited.protocol {
             self.protocol = protocol;
         }
-        self.due.pop_front();
+        if awaited.resets {
+            self.confirmed.clear();
+        }
+        if let Some(change) = awaited.change {
+            self.done(&change);
+        }
+    }
+
+    fn done(&mut self, Change { word, takes, names, .. }: &Change) {
+        let taken = self.confirmed.entry(*word).or_default();
+        match (takes, names.is_empty()) {
+            (true, _) => taken.extend(names.iter().cloned()),
+            (false, true) => taken.clear(),
+            (false, false) => taken.retain(|name| !names.contains(name)),
+        }
+    }
+
+    /// All of it was: what is listened to is what was before.
+    fn refused(&mut self, Change { word, takes, names, .. }: &Change) {
+        let (taken, confirmed) = (self.upstream.entry(*word).or_default(), self.confirmed.entry(*word).or_default());
+        if *takes {
+            taken.retain(|name| !names.contains(name) || confirmed.contains(name));
+        } else {
+            let is_left = |name: &&Bytes| names.is_empty() || names.contains(name);
+            taken.extend(confirmed.iter().filter(is_left).cloned());
+        }
+    }
+}
+
+impl Change {
+    /// Whether further confirmations come after this one.
+    fn waits_for_more(&mut self, confirmed: &BTreeMap<&'static str, BTreeSet<Bytes>>) -> bool {
+        let all = || match self.names.len() {
+            0 => confirmed.get(self.word).map_or(0, BTreeSet::len),
+            names => names,
+        };
+        let left = self.left.unwrap_or_else(all).saturating_sub(1);
+        self.left = Some(left);
+        left > 0
     }
 }

@@ -1,12 +1,11 @@
 //! Whether the hub's Redis lets a client ask: agents are asked only about what it would have been told there.
 
 use bytes::{Bytes, BytesMut};
+use thane_redis::reply::Beginning;
 use thane_redis::{Malformed, write};
 
 use super::{Answer, Due, Effect, Question, Session, forget};
 
-/// What the hub's Redis says first to whoever may not: who one is, or what one may, is not enough.
-const REFUSALS: [&[u8]; 5] = [b"-NOAUTH", b"-NOPERM", b"-WRONGPASS", b"-DENIED", b"-ERR operation not permitted"];
 /// Bytes of a refusal.
 const REFUSAL_MAX: usize = 4 * 1024;
 
@@ -17,6 +16,8 @@ pub(super) struct Probe {
     replies: usize,
     /// Whether these are confirmations.
     pub(super) confirms: bool,
+    /// Whether the second of them is that the channel was left again.
+    leaves: bool,
     /// What is asked once they have come, and whom.
     question: Option<(String, Question)>,
 }
@@ -27,29 +28,23 @@ impl Probe {
     }
 }
 
-/// Whether an error means that the client may not; any other is about the hub's own keys.
-fn is_refusal(error: &[u8]) -> bool {
-    REFUSALS.iter().any(|word| error.starts_with(word))
-}
-
 impl Session {
     /// Puts a question to the hub's Redis first: the same command, as the same client.
     pub(super) fn ask(&mut self, agent: String, question: Question, channel: Option<Bytes>, raw: Bytes) {
         let ticket = self.tickets;
         self.tickets += 1;
         self.asks += 1;
-        let (mut replies, confirms) = (1, channel.is_some());
+        let (mut replies, confirms, mut leaves) = (1, channel.is_some(), false);
         self.effects.push(Effect::ToUpstream(raw));
         if let Some(channel) = &channel {
-            self.confirmations += 1;
             // A channel that is the hub's own as well stays taken there.
             let is_taken = self.upstream.get("subscribe").is_some_and(|names| names.contains(channel));
             if !is_taken {
-                replies = 2;
+                (replies, leaves) = (2, true);
                 self.effects.push(Effect::ToUpstream(write::command(&[&b"UNSUBSCRIBE"[..], channel])));
             }
         }
-        let probe = Probe { replies, confirms, question: Some((agent, question)) };
+        let probe = Probe { replies, confirms, leaves, question: Some((agent, question)) };
         self.due.push_back(Due::Agent { ticket, channel, probe, answer: None });
     }
 
@@ -67,13 +62,20 @@ impl Session {
         self.awaiting().is_some_and(|at| matches!(self.due[at], Due::Agent { .. }))
     }
 
-    /// A reply to a probe has come whole; an error with what it said.
-    pub(super) fn probed(&mut self, error: Option<BytesMut>) -> Result<(), Malformed> {
+    /// A reply to a probe has come whole; an error with what it said. Whatever it is, the client would have got it there.
+    pub(super) fn probed(&mut self, begins: Beginning, error: Option<BytesMut>) -> Result<(), Malformed> {
         let Some(at) = self.awaiting() else { return Ok(()) };
         let Due::Agent { ticket, channel, probe, answer } = &mut self.due[at] else { return Ok(()) };
         probe.replies -= 1;
-        self.confirmations -= usize::from(probe.confirms && probe.replies == 0);
-        if let Some(said) = error.filter(|error| is_refusal(error))
+        if let (Beginning::Confirmation, Some(channel)) = (begins, &channel) {
+            let taken = self.confirmed.entry("subscribe").or_default();
+            if probe.leaves && probe.replies == 0 {
+                taken.remove(channel);
+            } else {
+                taken.insert(channel.clone());
+            }
+        }
+        if let Some(said) = error
             && probe.question.take().is_some()
         {
             if said.len() > REFUSAL_MAX {

@@ -279,10 +279,17 @@ fn a_ping_of_whoever_listens_to_agents_alone_has_its_form() {
 #[test]
 fn transactions_are_the_hubs() {
     let mut bed = Bed::default();
-    bed.client("MULTI\r\nget a1\r\nsubscribe a1\r\nEXEC\r\nget a1\r\n");
-    assert_eq!(bed.forwards(), "MULTI\r\nget a1\r\nsubscribe a1\r\nEXEC\r\nget a1\r\n");
-    bed.redis("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n").redis(NIL).agent(0, hit("v"));
-    assert_eq!(bed.reads(), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n$1\r\nv\r\n");
+    bed.client("MULTI\r\nget a1\r\ndiscard x\r\nget a1\r\nEXEC\r\nget a1\r\n");
+    assert_eq!(bed.forwards(), "MULTI\r\nget a1\r\ndiscard x\r\nget a1\r\nEXEC\r\nget a1\r\n");
+    bed.redis("+OK\r\n+QUEUED\r\n-ERR\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n").redis(NIL).agent(0, hit("v"));
+    assert_eq!(bed.reads(), "+OK\r\n+QUEUED\r\n-ERR\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n$1\r\nv\r\n");
+    // What would look otherwise within its answer leaves nothing to be looked into.
+    for command in ["subscribe h1 h2", "hello 3", "client reply skip"] {
+        let mut bed = Bed::default();
+        bed.client(&format!("MULTI\r\n{command}\r\nEXEC\r\nget a1\r\n"));
+        bed.redis("+OK\r\n+QUEUED\r\n*1\r\n*0\r\n*0\r\n-NOPERM no\r\n:1\r\n");
+        assert_eq!((bed.asks.len(), bed.session.is_pipe), (0, true), "{command}");
+    }
 }
 
 #[test]
@@ -365,13 +372,59 @@ fn a_refusal_has_its_turn() {
 }
 
 #[test]
-fn other_errors_of_the_hubs_redis_are_not_about_the_agent() {
-    let mut bed = Bed::default();
-    bed.client("get a1\r\n").redis("-WRONGTYPE Operation against a key\r\n").agent(0, hit("v"));
-    assert_eq!(bed.reads(), "$1\r\nv\r\n");
+fn whatever_error_the_hubs_redis_gives_it_is_the_answer() {
+    for error in ["-WRONGTYPE Operation against a key\r\n", "-ERR max number of clients reached\r\n", "!3\r\nNO!\r\n"] {
+        let mut bed = Bed::default();
+        bed.client("get a1\r\n").redis(error);
+        assert_eq!((bed.reads().as_str(), bed.asks.len(), bed.session.asks), (error, 0, 0));
+    }
     let mut bed = Bed::default();
     bed.client("get a1\r\n").redis(&format!("-NOAUTH {}\r\n", "x".repeat(8 * 1024)));
     assert_eq!((bed.closed, bed.asks.len()), (Some("upstream"), 0));
+}
+
+#[test]
+fn what_redis_takes_for_nothing_or_for_a_command_is_no_bypass() {
+    for trick in ["\x0b", "\x0c \x0b", "\"CLIENT\" REPLY SKIP", "'MONITOR'", "\"get\" a1", "client\0reply skip"] {
+        let mut bed = Bed::default();
+        bed.client(&format!("{trick}\r\nget a1\r\nget a1\r\n")).redis("");
+        assert!(bed.reads().starts_with("-ERR Protocol error: "), "{trick:?}");
+        assert_eq!((bed.closed, bed.forwards().as_str(), bed.asks.len()), (Some("protocol"), "", 0), "{trick:?}");
+    }
+    // A shorter one, which only a replica is meant to use, is not answered either.
+    let mut bed = Bed::default();
+    bed.client("replconf ack 1\r\nget a1\r\nget a1\r\n").redis("-NOPERM no\r\n+OK\r\n");
+    assert_eq!(bed.asks.len(), 0);
+}
+
+#[test]
+fn channels_that_were_refused_are_not_listened_to() {
+    let (list, confirmed) = ("*1\r\n$7\r\nmessage\r\n", "*3\r\n$9\r\nsubscribe\r\n$2\r\nh3\r\n:1\r\n");
+    // Neither before the answer nor after it is a list a message.
+    let mut bed = Bed::default();
+    bed.client("lrange l 0 -1\r\nsubscribe h1 h2\r\nlrange l 0 -1\r\nget a1\r\necho x\r\n");
+    bed.redis(&format!("{list}-NOPERM no\r\n{list}-NOPERM no\r\n+x\r\n"));
+    assert_eq!(bed.reads(), format!("{list}-NOPERM no\r\n{list}-NOPERM no\r\n+x\r\n"));
+    assert!(bed.asks.is_empty() && bed.session.is_idle());
+    // Only what was taken is confirmed when all is left, and a refusal to leave leaves it taken.
+    bed.client("subscribe h3\r\nsubscribe h4 h5\r\nunsubscribe h3\r\nunsubscribe\r\nget a1\r\necho x\r\n");
+    bed.redis(confirmed).redis("-NOPERM no\r\n-NOPERM no\r\n").redis(&confirmed.replace("$9\r\n", "$11\r\nun"));
+    bed.redis("-NOPERM no\r\n+x\r\n");
+    assert!(bed.reads().ends_with(":1\r\n-NOPERM no\r\n+x\r\n"));
+    assert!(bed.asks.is_empty() && bed.session.is_idle());
+}
+
+#[test]
+fn a_long_command_of_interest_is_read_to_its_end() {
+    let mut bed = Bed::default();
+    let channels: Vec<String> = (0..30_000).map(|number| format!("h{number}")).collect();
+    let words: Vec<&str> = std::iter::once("SUBSCRIBE").chain(channels.iter().map(String::as_str)).collect();
+    let sent = write::command(&words);
+    for part in sent.chunks(16 * 1024) {
+        assert!(bed.session.reads_client());
+        bed.with(|session| session.client(part));
+    }
+    assert_eq!(bed.upstream, sent);
 }
 
 #[test]

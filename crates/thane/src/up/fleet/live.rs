@@ -19,7 +19,7 @@ use thane_apiserver::embedded::Embedded;
 use thane_apiserver::{ApiServer, Origin};
 use thane_hub::gate::Gate;
 use thane_hub::live::Events;
-use thane_hub::proxy::{self, Authorities, Bodies, People, Policy, Proxy, Rule, Tunnels, listener};
+use thane_hub::proxy::{self, Authorities, Bodies, People, Proxy, Rule, Tunnels, listener};
 use thane_runtime::Tasks;
 use thane_runtime::metrics::PREFIX;
 use thane_runtime::net::Listener;
@@ -66,7 +66,7 @@ pub(super) fn start(place: &Place<'_>, door: Door<'_>, registry: &mut Registry) 
         authorities: Authorities::new(&door.material.ca_pem, Some(&people))?,
         tunnels: door.tunnels,
         events: Some(Arc::new(door.events)),
-        policy: Policy::configured(door.rules).with_everything_for(MASTERS),
+        policy: crate::roles::live::policy(door.rules)?.with_everything_for(MASTERS),
         bodies: Bodies::default(),
         metrics,
         clock: Arc::clone(place.clock),
