@@ -208,9 +208,8 @@ pub async fn start(
     let (clock, own) = (Arc::clone(&parts.clock), tasks.child("records"));
     let records =
         record::Records::start(parts.client.clone(), clock, config.side.placement, has_agents, &own, registry);
-    let strangers = strangers::Strangers::default();
+    let (strangers, side) = (strangers::Strangers::default(), Arc::new(config.side.clone()));
     strangers.register(registry.sub_registry_with_prefix(PREFIX));
-    let side = Arc::new(config.side.clone());
     let roster = Roster::new(Arc::clone(&side));
     let running = Running {
         router: Router::new(side),
