@@ -228,8 +228,8 @@ impl Gate {
 
     fn noted<T>(&self, peer: &Peer, decided: Result<T, Refusal>) -> Result<T, Refusal> {
         match &decided {
-            Ok(_) => self.refusals.forgive(peer.address.ip()),
-            Err(refusal) => self.refusals.note(peer.address.ip(), refusal),
+            Ok(_) => self.refusals.forgive(peer),
+            Err(refusal) => self.refusals.note(peer, refusal),
         }
         decided
     }

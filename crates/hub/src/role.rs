@@ -6,6 +6,7 @@ mod identity;
 mod news;
 mod record;
 mod requests;
+mod secrets;
 mod strangers;
 
 use std::collections::BTreeMap;
@@ -143,6 +144,9 @@ const FEEDS: [Feed; 4] = [
 const OBSERVED_MAX: usize = 1_024;
 const STREAMS_MAX: usize = 256;
 
+/// One agent may take this part of the writes.
+const SHARES: usize = 4;
+
 struct Running {
     config: Config,
     clock: SharedClock,
@@ -156,6 +160,7 @@ struct Running {
     router: Router,
     roster: Roster,
     links: BTreeMap<String, agents::Connection>,
+    secrets: secrets::Secrets,
     objects: Objects,
     records: record::Records,
     requests: requests::Requests,
@@ -203,9 +208,8 @@ pub async fn start(
     let (clock, own) = (Arc::clone(&parts.clock), tasks.child("records"));
     let records =
         record::Records::start(parts.client.clone(), clock, config.side.placement, has_agents, &own, registry);
-    let strangers = strangers::Strangers::default();
+    let (strangers, side) = (strangers::Strangers::default(), Arc::new(config.side.clone()));
     strangers.register(registry.sub_registry_with_prefix(PREFIX));
-    let side = Arc::new(config.side.clone());
     let roster = Roster::new(Arc::clone(&side));
     let running = Running {
         router: Router::new(side),
@@ -223,6 +227,7 @@ pub async fn start(
         figures,
         changes,
         links: BTreeMap::new(),
+        secrets: secrets::Secrets::default(),
         tasks: tasks.child("links"),
         config,
     };
@@ -321,7 +326,8 @@ impl Running {
         let hub = Hub::new(side, self.principal_uid.clone(), agent.to_owned(), cluster.to_owned(), makes_namespaces);
         Driver {
             link: HubLink::new(hub, self.config.link.clone(), format!("{}-{agent}", self.salt)),
-            objects: self.objects.clone(),
+            // An agent whose writes hang does not take those of all others.
+            objects: self.objects.share(self.config.writes_max / SHARES),
             namespace_labels: self.config.namespace_labels.clone(),
             clock: Arc::clone(&self.clock),
             metrics: self.figures.of(agent),
@@ -337,6 +343,10 @@ impl Running {
 
     /// An agent's stream is open.
     async fn open(&mut self, stream: Stream) {
+        // A newer one has taken over already, and may have been quicker.
+        if stream.close.is_cancelled() {
+            return;
+        }
         let agent = stream.identity.agent.clone();
         if !self.router.has_agent(&agent) {
             self.strangers.turn_away(&agent);

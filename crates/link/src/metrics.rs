@@ -324,13 +324,16 @@ impl LinkMetrics {
                 let (kind, namespace, name) = (key.kind.name(), &key.namespace, &key.name);
                 tracing::info!(peer, kind, namespace, name, "changed by someone else, put back");
             }
-            Note::Overflow => {
+            Note::Overflow { target, kind } => {
                 self.figures.overflows.get_or_create(&self.peer()).inc();
-                self.figures.upstream.discarded(1);
+                self.figures.upstream.discarded(peer, type_label(kind), target_label(target), 1);
             }
-            Note::GaveUp { events } => {
-                self.figures.given_up.get_or_create(&self.peer()).inc_by(*events as u64);
-                self.figures.upstream.discarded(*events as u64);
+            Note::GaveUp { events: given_up } => {
+                let events: usize = given_up.values().sum();
+                self.figures.given_up.get_or_create(&self.peer()).inc_by(events as u64);
+                for ((target, kind), events) in given_up {
+                    self.figures.upstream.discarded(peer, type_label(kind), target_label(target), *events as u64);
+                }
                 tracing::info!(peer, events, "away too long; both sides will compare when it is back");
             }
             Note::Compare { reason } => {

@@ -23,6 +23,8 @@ pub struct Objects {
     manager: &'static str,
     timeout: Duration,
     permits: Arc<Semaphore>,
+    /// What one of many may take of them.
+    share: Option<Arc<Semaphore>>,
 }
 
 /// Where objects of a kind are, in one namespace or in all.
@@ -49,7 +51,13 @@ pub fn slim(mut object: Value) -> Value {
 impl Objects {
     /// Writes through that client under that name, at most `concurrency` at once, each within `timeout`.
     pub fn new(client: Client, manager: &'static str, concurrency: usize, timeout: Duration) -> Self {
-        Self { client, manager, timeout, permits: Arc::new(Semaphore::new(concurrency)) }
+        Self { client, manager, timeout, permits: Arc::new(Semaphore::new(concurrency)), share: None }
+    }
+
+    /// The same API for one of many who write to it, with at most that many of the writes.
+    #[must_use]
+    pub fn share(&self, concurrency: usize) -> Self {
+        Self { share: Some(Arc::new(Semaphore::new(concurrency.max(1)))), ..self.clone() }
     }
 
     /// The client.
@@ -59,6 +67,11 @@ impl Objects {
 
     /// Carries out a write and says how it ended.
     pub async fn write(&self, key: &Key, write: Write) -> Outcome {
+        let share = self.share.as_ref().map(|share| share.acquire());
+        let _share = match share {
+            Some(share) => share.await.ok(),
+            None => None,
+        };
         let Ok(_permit) = self.permits.acquire().await else { return failed(Class::Temporary, "stopping") };
         let attempt = tokio::time::timeout(self.timeout, self.attempt(key, write)).await;
         attempt.unwrap_or_else(|_| failed(Class::Temporary, format!("no answer within {:?}", self.timeout)))
@@ -122,6 +135,11 @@ impl Objects {
 
     /// Makes sure that a namespace is there.
     pub async fn ensure_namespace(&self, name: &str, labels: &Value) -> Result<(), kube::Error> {
+        let silent = || kube::Error::Service(format!("no answer within {:?}", self.timeout).into());
+        tokio::time::timeout(self.timeout, self.make_namespace(name, labels)).await.unwrap_or_else(|_| Err(silent()))
+    }
+
+    async fn make_namespace(&self, name: &str, labels: &Value) -> Result<(), kube::Error> {
         match self.send(Method::GET, &format!("/api/v1/namespaces/{name}"), None).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             answer => return answer.map(|_| ()),
@@ -170,5 +188,37 @@ fn classify(error: &kube::Error, verb: &str, path: &str) -> Outcome {
         kube::Error::Api(status) if status.code == 404 && verb == CREATE => failed(Class::Permanent, message),
         kube::Error::Api(status) => failed(Class::of_status(status.code, &status.reason, &status.message), message),
         _ => failed(Class::Temporary, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::FutureExt;
+    use http::Response;
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_many_does_not_take_all_the_writes() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            if request.uri().path().contains("/namespaces/stuck/") {
+                std::future::pending::<()>().await;
+            }
+            let object = json!({"metadata": {"name": "a", "namespace": "free", "resourceVersion": "1"}});
+            Ok::<_, Infallible>(Response::new(Body::from(object.to_string().into_bytes())))
+        });
+        let objects = Objects::new(Client::new(service, "x"), "test", 4, Duration::from_secs(30));
+        let (one, other) = (objects.share(2), objects.share(2));
+        let key = |namespace: &str| Key { kind: Kind::Application, namespace: namespace.into(), name: "a".into() };
+        let (stuck, free) = (key("stuck"), key("free"));
+        let mut writes =
+            futures::future::join_all((0..10).map(|_| one.write(&stuck, Write::Create(json!({}))))).boxed();
+        assert!(futures::poll!(&mut writes).is_pending());
+        assert_eq!(objects.permits.available_permits(), 2);
+        let written = tokio::time::timeout(Duration::from_secs(1), other.write(&free, Write::Create(json!({}))));
+        assert!(matches!(written.await, Ok(Outcome::Written(_))));
     }
 }

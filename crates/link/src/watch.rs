@@ -19,6 +19,10 @@ use crate::rights::explain;
 const PAGE: usize = 500;
 /// How long one watch is asked for; it is renewed without a gap.
 const WATCH_SECONDS: u32 = 290;
+/// How long a watch may say nothing: the API ends it before that, or is gone without a word.
+const SILENCE_MAX: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 30);
+/// How long an answer may take to begin, and a page of a list to come.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Watches from one version that fail before everything is listed again: an API restored from a copy may not know it.
@@ -143,6 +147,21 @@ enum End {
     Failed(&'static str, kube::Error),
 }
 
+/// An API that is gone without a word says nothing for ever.
+async fn within<T>(
+    most: Duration,
+    verb: &'static str,
+    answer: impl Future<Output = kube::Result<T>>,
+) -> Result<T, End> {
+    match tokio::time::timeout(most, answer).await {
+        Ok(answer) => answer.map_err(End::of(verb)),
+        Err(_) => {
+            let silent = format!("the API said nothing for {} s", most.as_secs());
+            Err(End::Failed(verb, kube::Error::Service(silent.into())))
+        }
+    }
+}
+
 impl End {
     fn of(verb: &'static str) -> impl Fn(kube::Error) -> Self {
         move |error| match &error {
@@ -186,7 +205,7 @@ async fn list<T, W: Fn(Observed) -> T>(client: &Client, source: &Source, out: &O
         let request =
             Request::get(query(source, &format!("limit={PAGE}&continue={}", encode(&token)))).body(Vec::new());
         let request = request.map_err(kube::Error::HttpError).map_err(End::of("list"))?;
-        let mut page: Value = client.request(request).await.map_err(End::of("list"))?;
+        let mut page: Value = within(ANSWER_MAX, "list", client.request(request)).await?;
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
             objects.extend(items.into_iter().map(|item| Arc::new(slim(item))));
         }
@@ -213,9 +232,9 @@ async fn watch<T, W: Fn(Observed) -> T>(
     let failed = End::of("watch");
     let request =
         Request::get(query(source, &more)).body(Vec::new()).map_err(kube::Error::HttpError).map_err(&failed)?;
-    let events = client.request_events::<Value>(request).await.map_err(&failed)?;
+    let events = within(ANSWER_MAX, "watch", client.request_events::<Value>(request)).await?;
     let mut events = std::pin::pin!(events);
-    while let Some(event) = events.try_next().await.map_err(&failed)? {
+    while let Some(event) = within(SILENCE_MAX, "watch", events.try_next()).await? {
         let observed = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Observed::Applied(Arc::new(slim(object))),
             WatchEvent::Deleted(object) => Observed::Deleted(Arc::new(slim(object))),
@@ -237,7 +256,9 @@ async fn watch<T, W: Fn(Observed) -> T>(
 mod tests {
     use std::convert::Infallible;
 
+    use bytes::Bytes;
     use http::Response;
+    use http_body_util::{BodyExt, Full, StreamBody};
     use kube::client::Body;
     use parking_lot::Mutex;
     use serde_json::json;
@@ -293,6 +314,39 @@ mod tests {
         let asked = asked.lock().clone();
         assert!(asked[0].starts_with("limit="), "{asked:?}");
         assert!(asked[1..3].iter().all(|query| query.ends_with("resourceVersion=5")), "{asked:?}");
+        tasks.shutdown(Duration::from_secs(30)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_that_says_nothing_is_asked_again() {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let before = seen.lock().len();
+            seen.lock().push(query.clone());
+            async move {
+                let said = |text: String| Full::new(Bytes::from(text)).boxed_unsync();
+                let body = match (before, query.contains("watch=1")) {
+                    // The first list and the first watch are never answered, the second watch never says anything.
+                    (0 | 2, _) => std::future::pending().await,
+                    (3, _) => StreamBody::new(futures::stream::pending::<Result<_, Infallible>>()).boxed_unsync(),
+                    (_, true) => {
+                        let object = json!({"metadata": {"name": "a", "resourceVersion": "6"}});
+                        said(format!("{}\n", json!({"type": "ADDED", "object": object})))
+                    }
+                    (_, false) => said(json!({"items": [], "metadata": {"resourceVersion": "5"}}).to_string()),
+                };
+                Ok::<_, Infallible>(Response::new(body))
+            }
+        });
+        let (tasks, _supervisor) = Tasks::root("test");
+        let (out, mut observed) = mpsc::channel(8);
+        let source = Source { path: "/apis/x/things".to_owned(), ..Source::default() };
+        tasks.spawn("watch", follow(Client::new(service, "x"), source, out, |seen| seen, tasks.clone()));
+        assert_eq!(observed.recv().await, Some(Observed::All(Vec::new(), 5)));
+        assert!(matches!(observed.recv().await, Some(Observed::Applied(_))));
+        assert!(asked.lock()[2..5].iter().all(|query| query.ends_with("resourceVersion=5")), "{:?}", asked.lock());
         tasks.shutdown(Duration::from_secs(30)).await;
     }
 }

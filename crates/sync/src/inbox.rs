@@ -22,13 +22,21 @@ pub struct Options {
     pub queue_max: usize,
     /// Lanes at work at once.
     pub concurrency: usize,
+    /// Lanes that may wait with what they have begun, beside those at work; beyond that they hold up others.
+    pub paused_max: usize,
     /// How soon after an acknowledgement a repeat is answered with another: before that they have crossed.
     pub reack_after: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { remembered_max: 10_000, queue_max: 1_000, concurrency: 64, reack_after: Duration::from_secs(2) }
+        Self {
+            remembered_max: 10_000,
+            queue_max: 1_000,
+            concurrency: 64,
+            paused_max: 10_000,
+            reack_after: Duration::from_secs(2),
+        }
     }
 }
 
@@ -77,6 +85,7 @@ pub struct Inbox {
     arrivals: u64,
     waiting: usize,
     at_work: usize,
+    paused: usize,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +99,8 @@ struct Current {
     identity: Identity,
     stream: u64,
     ack: Option<Event>,
+    /// Whether it can do nothing for now, and leaves its place to others.
+    is_paused: bool,
 }
 
 #[derive(Debug)]
@@ -115,6 +126,7 @@ impl Inbox {
             arrivals: 0,
             waiting: 0,
             at_work: 0,
+            paused: 0,
         }
     }
 
@@ -186,7 +198,11 @@ impl Inbox {
     pub fn done(&mut self, now: Now, lane: &Lane, ack: bool) -> Done {
         let current = self.lanes.get_mut(lane).and_then(|work| work.current.take());
         assert!(current.is_some(), "done with an event of a lane that is not at work");
-        self.at_work -= 1;
+        if current.as_ref().is_some_and(|current| current.is_paused) {
+            self.paused -= 1;
+        } else {
+            self.at_work -= 1;
+        }
         let is_late = current.as_ref().is_some_and(|current| self.is_open && current.stream != self.stream);
         let ack = current.and_then(|current| self.finish(now, current, ack));
         match self.lanes.get(lane).and_then(|work| work.waiting.front()) {
@@ -200,14 +216,40 @@ impl Inbox {
         Done { ack, is_late, next: self.start_next() }
     }
 
+    /// What a lane is at work on has to wait: others may start in its place, what follows in its own lane may not.
+    /// What to process next.
+    pub fn pause(&mut self, lane: &Lane) -> Option<(Lane, Event)> {
+        let current = self.lanes.get_mut(lane).and_then(|work| work.current.as_mut());
+        let current = current.filter(|current| !current.is_paused && self.paused < self.options.paused_max)?;
+        current.is_paused = true;
+        self.paused += 1;
+        self.at_work -= 1;
+        self.start_next()
+    }
+
+    /// What waited goes on, at once: more may be at work then than would be started.
+    pub fn resume(&mut self, lane: &Lane) {
+        let current = self.lanes.get_mut(lane).and_then(|work| work.current.as_mut());
+        if let Some(current) = current.filter(|current| current.is_paused) {
+            current.is_paused = false;
+            self.paused -= 1;
+            self.at_work += 1;
+        }
+    }
+
     /// Whether to stop reading the stream until something is done.
     pub fn is_full(&self) -> bool {
         self.waiting >= self.options.queue_max
     }
 
-    /// Whether something waits for what this lane is at work on: a reason not to retry it for long.
+    /// Whether anything waits in this lane.
     pub fn is_awaited(&self, lane: &Lane) -> bool {
-        self.lanes.get(lane).is_some_and(|work| !work.waiting.is_empty())
+        self.awaited_by(lane).next().is_some()
+    }
+
+    /// What waits for what this lane is at work on, in order.
+    pub fn awaited_by(&self, lane: &Lane) -> impl Iterator<Item = &Event> {
+        self.lanes.get(lane).into_iter().flat_map(|work| work.waiting.iter().map(|waiting| &waiting.event))
     }
 
     /// Events that wait.
@@ -223,6 +265,11 @@ impl Inbox {
     /// Lanes at work.
     pub fn at_work(&self) -> usize {
         self.at_work
+    }
+
+    /// Lanes that have begun something and wait with it.
+    pub fn paused(&self) -> usize {
+        self.paused
     }
 
     /// Where in its lane the event waits that a new one takes the place of: the same one, or an older state.
@@ -276,7 +323,7 @@ impl Inbox {
     fn start(&mut self, lane: Lane, waiting: Waiting) -> Event {
         let Waiting { identity, stream, event, .. } = waiting;
         let ack = event.wants_acknowledgement().then(|| event.acknowledgement());
-        self.lanes.entry(lane).or_default().current = Some(Current { identity, stream, ack });
+        self.lanes.entry(lane).or_default().current = Some(Current { identity, stream, ack, is_paused: false });
         self.at_work += 1;
         event
     }

@@ -6,6 +6,7 @@ mod core;
 mod note;
 mod refusals;
 mod report;
+mod rest;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ use crate::failure::Class;
 use crate::inbox::{self, Verdict};
 use crate::lane::Lane;
 use crate::mapping::{self, Plan, Propagation, Reason, Refusal};
-use crate::object::{self, Key, Kind};
+use crate::object::{self, Key, Kind, Object};
 use crate::outbox::{self, Body, Outgoing};
 use crate::resync::PONG;
 use crate::store::{Change, Seen};
@@ -207,12 +208,20 @@ impl<S: Side> Link<S> {
     }
 
     /// An object as it was when this process started: it is known, nothing happened.
-    pub fn initial(&mut self, key: &Key, object: object::Object) {
+    pub fn initial(&mut self, key: &Key, object: Object) {
+        self.watched(key, &Seen::Applied(Object::clone(&object)));
         self.core.store.see(key, Seen::Applied(object));
+    }
+
+    fn watched(&mut self, key: &Key, seen: &Seen) {
+        if let Some(version) = seen.version() {
+            self.core.store.watched(key.kind, version);
+        }
     }
 
     /// Something a watch saw.
     pub fn seen(&mut self, now: Now, key: &Key, seen: Seen) {
+        self.watched(key, &seen);
         if let Some(seen) = self.core.works.defer(key, seen) {
             self.take(now, key, seen);
         }
@@ -220,7 +229,7 @@ impl<S: Side> Link<S> {
     }
 
     /// Everything of a kind that is there, at that version; what is known besides is gone.
-    pub fn relisted(&mut self, now: Now, kind: Kind, list_version: u64, listed: BTreeMap<Key, object::Object>) {
+    pub fn relisted(&mut self, now: Now, kind: Kind, list_version: u64, listed: BTreeMap<Key, Object>) {
         self.listed(now, kind, list_version, |key| listed.contains_key(key));
         for (key, object) in listed {
             self.seen(now, &key, Seen::Applied(object));
@@ -229,6 +238,7 @@ impl<S: Side> Link<S> {
 
     /// Everything of a kind was listed, at that version: what is known and not in it is gone.
     pub fn listed(&mut self, now: Now, kind: Kind, list_version: u64, is_there: impl Fn(&Key) -> bool) {
+        self.core.store.listed(kind, list_version);
         let all = self.core.store.iter().filter(|(key, _)| key.kind == kind && !is_there(key));
         let gone: Vec<Key> = all.map(|(key, _)| key.clone()).collect();
         for key in gone {
@@ -286,13 +296,19 @@ impl<S: Side> Link<S> {
     fn admit(&mut self, now: Now, lane: &Lane, event: Event, key: Option<Key>, body: Value) {
         match self.core.inbox.receive(now, lane.clone(), event) {
             Verdict::Start(event) => match key {
-                Some(key) => self.begin_inbound(now, key, Box::new(Incoming { event, body, begun: now.monotonic })),
+                Some(key) => self.begin_inbound(now, &key, Box::new(Incoming { event, body, begun: now.monotonic })),
                 None => self.handle(now, lane, &event),
             },
-            Verdict::Acknowledge(ack) | Verdict::Waits { superseded: Some(ack) } => {
-                self.core.outbox.push_untracked(ack);
+            Verdict::Acknowledge(ack) => self.core.outbox.push_untracked(ack),
+            Verdict::Waits { superseded } => {
+                if let Some(ack) = superseded {
+                    self.core.outbox.push_untracked(ack);
+                }
+                if let Some(key) = key {
+                    self.make_way(now, &key);
+                }
             }
-            Verdict::Waits { superseded: None } | Verdict::Repeat | Verdict::Full => {}
+            Verdict::Repeat | Verdict::Full => {}
         }
     }
 
@@ -358,53 +374,56 @@ impl<S: Side> Link<S> {
 
     /// An event of that lane is done: it is acknowledged and what waited behind it begins.
     fn release(&mut self, now: Now, lane: &Lane, key: Option<&Key>) {
-        let mut lane = lane.clone();
-        let mut key = key;
-        loop {
-            let done = self.core.inbox.done(now, &lane, true);
-            if let Some(key) = key.take().filter(|_| done.is_late) {
-                self.side.done_late(&mut self.core, now, key);
-            }
-            if let Some(ack) = done.ack {
-                self.core.outbox.push_untracked(ack);
-            }
-            let Some((next, event)) = done.next else { return };
-            let Some(kind) = Kind::of_target(&event.target) else {
-                self.handle_once(now, &event);
-                lane = next;
-                continue;
-            };
-            // It was readable when it came; whose it is may have changed since.
-            match self.read(kind, &event) {
-                Ok((key, body)) if Lane::of(&key) == next => {
+        let next = self.done(now, lane, key);
+        self.start(now, next);
+    }
+
+    fn done(&mut self, now: Now, lane: &Lane, key: Option<&Key>) -> Option<(Lane, Event)> {
+        let done = self.core.inbox.done(now, lane, true);
+        if let Some(key) = key.filter(|_| done.is_late) {
+            self.side.done_late(&mut self.core, now, key);
+        }
+        if let Some(ack) = done.ack {
+            self.core.outbox.push_untracked(ack);
+        }
+        done.next
+    }
+
+    /// Starts what may start now; what is over at once lets the next start.
+    fn start(&mut self, now: Now, mut next: Option<(Lane, Event)>) {
+        while let Some((lane, event)) = next {
+            match Kind::of_target(&event.target).map(|kind| self.read(kind, &event)) {
+                None => self.handle_once(now, &event),
+                // It was readable when it came; whose it is may have changed since.
+                Some(Ok((key, body))) if Lane::of(&key) == lane => {
                     self.core.ready.push_back((key, Box::new(Incoming { event, body, begun: now.monotonic })));
                     return;
                 }
-                Ok(_) => {
+                Some(Ok(_)) => {
                     let refusal = Refusal::new(Reason::NotYours, "it has moved elsewhere");
                     self.note_refusal(&event, &refusal, Duration::ZERO);
                 }
-                Err(refusal) => self.note_refusal(&event, &refusal, Duration::ZERO),
+                Some(Err(refusal)) => self.note_refusal(&event, &refusal, Duration::ZERO),
             }
-            lane = next;
+            next = self.done(now, &lane, None);
         }
     }
 
-    fn begin_inbound(&mut self, now: Now, key: Key, incoming: Box<Incoming>) {
-        self.core.troubles.supersede(&key, &incoming.event.kind);
-        if self.core.works.has(&key) {
-            self.core.waiting.insert(key, incoming);
-            return;
+    fn begin_inbound(&mut self, now: Now, key: &Key, incoming: Box<Incoming>) {
+        self.core.troubles.supersede(key, &incoming.event.kind);
+        if self.core.works.has(key) {
+            self.core.waiting.insert(key.clone(), incoming);
+            return self.make_way(now, key);
         }
         self.core.works.begin(key.clone(), Why::Inbound(incoming));
-        self.advance(now, &key);
+        self.advance(now, key);
     }
 
     /// Begins what became possible: events that waited, and repairs. One may lead to the next.
     fn run(&mut self, now: Now) {
         loop {
             if let Some((key, incoming)) = self.core.ready.pop_front() {
-                self.begin_inbound(now, key, incoming);
+                self.begin_inbound(now, &key, incoming);
             } else if let Some((key, why)) = self.core.repairs.pop() {
                 if !self.core.is_busy(&key) {
                     self.core.works.begin(key.clone(), why);
@@ -419,6 +438,9 @@ impl<S: Side> Link<S> {
     /// Plans a job on what is there now.
     fn advance(&mut self, now: Now, key: &Key) {
         let Some(why) = self.core.works.why(key) else { return };
+        if let Why::Inbound(_) = why {
+            self.core.inbox.resume(&Lane::of(key));
+        }
         let (write, continues) = match self.side.plan(&self.core, now, key, why) {
             Plan::Nothing => return self.finish(now, key, &Settled::Unchanged),
             Plan::ConfirmGone => return self.finish(now, key, &Settled::Gone),
@@ -433,11 +455,11 @@ impl<S: Side> Link<S> {
         };
         match self.core.works.write(now.monotonic, key, &write, continues) {
             Some(ticket) => self.core.effects.push(Effect::Write(ticket, key.clone(), write)),
-            None => self.core.note(Note::Failed {
-                key: key.clone(),
-                class: Class::Temporary,
-                message: "it does not come to rest".to_owned(),
-            }),
+            None => {
+                let message = "it does not come to rest".to_owned();
+                self.core.note(Note::Failed { key: key.clone(), class: Class::Temporary, message });
+                self.rest(now, key);
+            }
         }
     }
 
@@ -467,13 +489,13 @@ impl<S: Side> Link<S> {
             }
             // Somebody else has written: that is news, even if a watch tells it once more.
             Outcome::Stale(current) => {
-                match current {
-                    Some(object) => self.take(now, &key, Seen::Applied(object)),
-                    None => {
-                        if let Some(change) = self.core.store.end(&key) {
-                            self.changed(now, &key, &change);
-                        }
-                    }
+                let change = match current {
+                    // Nothing is newer: it was read after the write was refused.
+                    Some(object) => self.core.store.look(&key, object),
+                    None => self.core.store.end(&key),
+                };
+                if let Some(change) = change {
+                    self.changed(now, &key, &change);
                 }
                 self.advance(now, &key);
             }
@@ -493,7 +515,10 @@ impl<S: Side> Link<S> {
         let Failure { class, message } = failure;
         self.core.note(Note::Failed { key: key.clone(), class, message: message.clone() });
         match class {
-            Class::Temporary => self.core.works.failed(now.monotonic, key),
+            Class::Temporary => {
+                self.core.works.failed(now.monotonic, key);
+                self.rest(now, key);
+            }
             Class::Permanent | Class::Recoverable => self.give_up_on(now, key, class, message),
         }
     }
@@ -507,7 +532,7 @@ impl<S: Side> Link<S> {
             } else {
                 self.core.works.failed(now.monotonic, key);
             }
-            return;
+            return self.rest(now, key);
         }
         if let Some(incoming) = self.core.works.why(key).and_then(Why::incoming) {
             let (event, took) = (incoming.event.clone(), now.monotonic.saturating_sub(incoming.begun));

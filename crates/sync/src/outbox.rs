@@ -9,7 +9,7 @@ mod stages;
 mod tests;
 mod unsent;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use thane_api::event::{Event, TRACE_PARENT, Target, Type};
@@ -105,6 +105,8 @@ pub struct Outbox {
     flying: BTreeMap<String, Lane>,
     /// When everything that waits or flies was pushed, by position.
     pushed: BTreeMap<u64, Duration>,
+    /// Those of them that compare.
+    comparing: BTreeSet<u64>,
     schedule: Schedule,
     pace: Pace,
     untracked: VecDeque<Event>,
@@ -128,6 +130,7 @@ impl Outbox {
             lanes: BTreeMap::new(),
             flying: BTreeMap::new(),
             pushed: BTreeMap::new(),
+            comparing: BTreeSet::new(),
             schedule: Schedule::default(),
             pace,
             untracked: VecDeque::new(),
@@ -141,14 +144,30 @@ impl Outbox {
 
     /// Takes an event to send. After `Overflow` the caller marks the peer for resync.
     pub fn push(&mut self, now: Now, out: Outgoing) -> Pushed {
+        self.push_within(now, out, None)
+    }
+
+    /// Takes an event of a comparison. So many of them have places of their own: what is found to differ must still fit.
+    pub fn push_comparison(&mut self, now: Now, out: Outgoing, most: usize) -> Pushed {
+        self.push_within(now, out, Some(most))
+    }
+
+    fn push_within(&mut self, now: Now, out: Outgoing, comparison: Option<usize>) -> Pushed {
         if !out.is_tracked() {
             self.push_untracked(out.into_event());
             return Pushed::Queued;
         }
         let replaced = if out.kind == Type::Delete { self.drop_for_deletion(&out) } else { false };
         let Some(out) = self.merge(out) else { return Pushed::Replaced };
-        if self.len() >= self.options.queue_max {
+        let is_full = match comparison {
+            Some(most) => self.comparing.len() >= most,
+            None => self.len() - self.comparing.len() >= self.options.queue_max,
+        };
+        if is_full {
             return Pushed::Overflow;
+        }
+        if comparison.is_some() {
+            self.comparing.insert(self.positions);
         }
         self.append(now, out);
         if replaced { Pushed::Replaced } else { Pushed::Queued }
@@ -243,12 +262,20 @@ impl Outbox {
         self.lanes.contains_key(lane)
     }
 
-    /// Gives everything up; how many events that were to be acknowledged.
-    pub fn clear(&mut self) -> usize {
-        let given_up = self.len();
-        self.lanes.clear();
+    /// Gives everything up; how many events that were to be acknowledged, by what they said.
+    pub fn clear(&mut self) -> BTreeMap<(Target, Type), usize> {
+        let mut given_up = BTreeMap::new();
+        for Work { unsent, stage } in std::mem::take(&mut self.lanes).into_values() {
+            let flying = if let Stage::Flying(flight) = stage { Some(flight.event) } else { None };
+            let flying = flying.map(|event| (event.target, event.kind));
+            let unsent = unsent.iter().map(|entry| (entry.out.target.clone(), entry.out.kind.clone()));
+            for event in flying.into_iter().chain(unsent) {
+                *given_up.entry(event).or_default() += 1;
+            }
+        }
         self.flying.clear();
         self.pushed.clear();
+        self.comparing.clear();
         self.schedule = Schedule::default();
         self.untracked = VecDeque::new();
         self.window_used = 0;

@@ -246,3 +246,74 @@ impl Entry {
         item.status.0.as_deref() == Some(self.status.as_slice())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read_all(data: &Bytes) -> [bool; 6] {
+        [
+            read::<RequestResync>(data).is_ok(),
+            read::<RequestList>(data).is_ok(),
+            read::<SyncedResource>(data).is_ok(),
+            read::<RequestUpdate>(data).is_ok(),
+            read::<Digest>(data).is_ok(),
+            read::<DigestItems>(data).is_ok(),
+        ]
+    }
+
+    fn checksum() -> impl Strategy<Value = Checksum> {
+        // None and no bytes are the same to Go.
+        prop::option::of(prop::collection::vec(any::<u8>(), 1..40)).prop_map(Checksum)
+    }
+
+    fn item() -> impl Strategy<Value = DigestItem> {
+        (any::<[String; 4]>(), checksum(), checksum()).prop_map(|([kind, namespace, name, uid], spec, status)| {
+            DigestItem { kind, namespace, name, uid, spec, status }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            read_all(&Bytes::from(bytes));
+        }
+
+        #[test]
+        fn any_json_is_read_or_refused(field in "[a-z]{1,8}", text in any::<String>(), number in any::<i64>()) {
+            for value in [serde_json::json!(text), serde_json::json!(number), Value::Null, serde_json::json!([number])] {
+                for name in ["checksum", "digest", "count", "round", "items", "more", "name", "kind", "everything", &field] {
+                    let body = serde_json::json!({"name": "a", "kind": "Application", name: value});
+                    read_all(&write(&body));
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(
+            round in checksum(),
+            more in any::<bool>(),
+            items in prop::collection::vec(item(), 0..5),
+            [name, namespace, uid, kind] in any::<[String; 4]>(),
+            everything in any::<bool>(),
+        ) {
+            let update =
+                RequestUpdate { name: name.clone(), namespace: namespace.clone(), uid: uid.clone(), kind: kind.clone(), checksum: round.clone() };
+            prop_assert_eq!(read::<RequestUpdate>(&write(&update)).ok(), Some(update));
+            let synced = SyncedResource { name, namespace, uid, kind };
+            prop_assert_eq!(read::<SyncedResource>(&write(&synced)).ok(), Some(synced));
+            let list = RequestList { checksum: round.clone() };
+            prop_assert_eq!(read::<RequestList>(&write(&list)).ok(), Some(list));
+            let digest = Digest { digest: round.clone(), count: items.len() };
+            prop_assert_eq!(read::<Digest>(&write(&digest)).ok(), Some(digest));
+            let items = DigestItems { round, more, items };
+            prop_assert_eq!(read::<DigestItems>(&write(&items)).ok(), Some(items));
+            let resync = RequestResync { everything };
+            prop_assert_eq!(read::<RequestResync>(&write(&resync)).ok(), Some(resync));
+        }
+    }
+}

@@ -62,6 +62,9 @@ pub struct Failure {
 /// Writes of one job in a row before it waits for things to calm down.
 const WRITES_MAX: u32 = 6;
 
+/// Failures in a row, over some seconds, after which what is newer need not wait for a job.
+const STUCK_AFTER: u32 = 6;
+
 /// What is being done about objects; `J` says why.
 #[derive(Debug)]
 pub struct Works<J> {
@@ -76,6 +79,8 @@ struct Job<J> {
     why: J,
     state: State,
     backoff: Backoff,
+    /// Failures since it began.
+    failures: u32,
     /// Writes since it began or last waited.
     writes: u32,
     /// Whether there is more to do after the write under way.
@@ -121,7 +126,16 @@ impl<J> Works<J> {
     /// Begins; the caller plans it next. There must be none for that key.
     pub fn begin(&mut self, key: Key, why: J) {
         let backoff = Backoff::new(seed(&key));
-        let job = Job { why, state: State::Ready, backoff, writes: 0, continues: false, is_delete: false, seen: None };
+        let job = Job {
+            why,
+            state: State::Ready,
+            backoff,
+            failures: 0,
+            writes: 0,
+            continues: false,
+            is_delete: false,
+            seen: None,
+        };
         let before = self.jobs.insert(key, job);
         assert!(before.is_none(), "one job per object");
     }
@@ -134,6 +148,18 @@ impl<J> Works<J> {
     /// Why something is being done about it.
     pub fn why(&self, key: &Key) -> Option<&J> {
         self.jobs.get(key).map(|job| &job.why)
+    }
+
+    /// Whether nothing happens about it until time has passed or the object has changed.
+    pub fn is_resting(&self, key: &Key) -> bool {
+        let job = self.jobs.get(key);
+        job.is_some_and(|job| matches!(job.state, State::Waiting(_) | State::Lingering))
+    }
+
+    /// Whether it has failed so often that its end is not near.
+    pub fn is_stuck(&self, key: &Key) -> bool {
+        let job = self.jobs.get(key);
+        job.is_some_and(|job| matches!(job.state, State::Waiting(_)) && job.failures >= STUCK_AFTER)
     }
 
     /// How many objects something is being done about.
@@ -186,6 +212,7 @@ impl<J> Works<J> {
         let Some(job) = self.jobs.get_mut(key) else { return };
         let at = now + job.backoff.next(Class::Temporary);
         job.writes = 0;
+        job.failures = job.failures.saturating_add(1);
         job.state = State::Waiting(at);
         self.waits.insert((at, key.clone()));
     }

@@ -10,6 +10,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tonic::Status;
 
+use super::Peer;
+
 /// Refusals that are remembered so as not to be logged again; beyond it they are forgotten and logged anew.
 const LOGGED_MAX: usize = 4096;
 
@@ -106,7 +108,21 @@ struct Labels {
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     counted: Family<Labels, Counter>,
-    logged: Mutex<HashSet<(Reason, IpAddr)>>,
+    logged: Mutex<HashSet<(Reason, Caller)>>,
+}
+
+/// Whom a refusal is about: many may call from one address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Caller {
+    address: IpAddr,
+    fingerprint: String,
+}
+
+impl Caller {
+    fn of(peer: &Peer) -> Self {
+        let fingerprint = peer.fingerprint().unwrap_or_default().to_owned();
+        Self { address: peer.address.ip(), fingerprint }
+    }
 }
 
 impl Refusals {
@@ -115,15 +131,16 @@ impl Refusals {
     }
 
     /// Counts a refusal, and logs it unless this peer was refused for the same reason since it last got in.
-    pub(super) fn note(&self, peer: IpAddr, refusal: &Refusal) {
+    pub(super) fn note(&self, peer: &Peer, refusal: &Refusal) {
         self.counted.get_or_create(&Labels { reason: refusal.reason }).inc();
         let is_new = {
             let mut logged = self.logged.lock();
             if logged.len() >= LOGGED_MAX {
                 logged.clear();
             }
-            logged.insert((refusal.reason, peer))
+            logged.insert((refusal.reason, Caller::of(peer)))
         };
+        let peer = peer.address.ip();
         if is_new {
             tracing::warn!(reason = refusal.reason.as_str(), %peer, detail = refusal.detail, "agent refused");
         } else {
@@ -132,10 +149,11 @@ impl Refusals {
     }
 
     /// Someone got in: what happens to that peer from now on is news.
-    pub(super) fn forgive(&self, peer: IpAddr) {
+    pub(super) fn forgive(&self, peer: &Peer) {
         let mut logged = self.logged.lock();
         if !logged.is_empty() {
-            logged.retain(|(_, refused)| *refused != peer);
+            let caller = Caller::of(peer);
+            logged.retain(|(_, refused)| *refused != caller);
         }
     }
 
@@ -147,23 +165,44 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::gate::Certificate;
 
     #[test]
     fn memory_of_refusals_is_bounded_and_forgiving() {
         let refusals = Refusals::default();
         let refusal = Refusal::new(Reason::Token, "no token");
         for n in 0..u32::try_from(3 * LOGGED_MAX).unwrap() {
-            refusals.note(IpAddr::from(n.to_be_bytes()), &refusal);
+            refusals.note(&peer(n, None), &refusal);
             assert!(refusals.logged.lock().len() <= LOGGED_MAX);
         }
         assert_eq!(refusals.count(Reason::Token), 3 * LOGGED_MAX as u64);
-        let peer = IpAddr::from([127, 0, 0, 1]);
-        refusals.note(peer, &refusal);
-        refusals.note(peer, &refusal);
-        assert!(refusals.logged.lock().contains(&(Reason::Token, peer)));
-        refusals.forgive(peer);
-        assert!(!refusals.logged.lock().contains(&(Reason::Token, peer)));
+        let is_known = |peer: &Peer| refusals.logged.lock().contains(&(Reason::Token, Caller::of(peer)));
+        let [one, other] = ["one", "other"].map(|name| peer(1, Some(name)));
+        refusals.note(&one, &refusal);
+        refusals.note(&one, &refusal);
+        assert!(is_known(&one));
+        refusals.forgive(&other);
+        assert!(is_known(&one), "another who calls from the same address got in");
+        refusals.forgive(&one);
+        assert!(!is_known(&one));
+    }
+
+    fn peer(address: u32, certificate: Option<&str>) -> Peer {
+        let certificate = certificate.map(|name| {
+            Arc::new(Certificate {
+                common_name: name.to_owned(),
+                unit: String::new(),
+                subject: String::new(),
+                uris: Vec::new(),
+                fingerprint: name.to_owned(),
+                not_after: jiff::Timestamp::MAX,
+            })
+        });
+        let certificate = certificate.ok_or_else(|| Arc::from("none"));
+        Peer { address: (IpAddr::from(address.to_be_bytes()), 1).into(), certificate }
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! The registry of agents: Argo CD's cluster secrets that carry an agent's name.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
+use std::collections::BTreeSet;
+
 use thane_link::{Command, Observed};
 use thane_runtime::Tasks;
 use thane_sync::hub::{Hub, HubLink};
-use thane_sync::mapping::is_dns_label;
-use thane_sync::object::{self, AGENT_NAME, Object};
+use thane_sync::object;
 use tokio::sync::mpsc;
 
 use super::Running;
+use super::secrets::Cluster;
 
 /// Commands that wait for one connection.
 const COMMANDS_MAX: usize = 1_024;
@@ -18,48 +17,31 @@ const COMMANDS_MAX: usize = 1_024;
 /// The running connection of one agent.
 pub(super) struct Connection {
     pub(super) commands: mpsc::Sender<Command<Hub>>,
-    /// The secret that made it.
-    secret: String,
     cluster: String,
     tasks: Tasks,
 }
 
 impl Running {
     pub(super) async fn observe_clusters(&mut self, observed: Observed) {
-        match observed {
+        let agents: BTreeSet<String> = match observed {
             Observed::All(secrets, _) => {
-                let named: Vec<String> = secrets.iter().map(|secret| object::name(secret).to_owned()).collect();
-                let gone: Vec<String> = self
-                    .links
-                    .iter()
-                    .filter(|(_, link)| !named.contains(&link.secret))
-                    .map(|(agent, _)| agent.clone())
-                    .collect();
-                for agent in gone {
-                    self.remove_agent(&agent).await;
-                }
-                for secret in secrets {
-                    self.register(&secret).await;
-                }
+                let gone = self.secrets.listed(&secrets);
+                secrets.iter().flat_map(|secret| self.secrets.applied(secret)).chain(gone).collect()
             }
-            Observed::Applied(secret) => self.register(&secret).await,
-            Observed::Deleted(secret) => {
-                let name = object::name(&secret);
-                let gone = self.links.iter().find(|(_, link)| link.secret == name).map(|(agent, _)| agent.clone());
-                if let Some(agent) = gone {
-                    self.remove_agent(&agent).await;
-                }
+            Observed::Applied(secret) => self.secrets.applied(&secret),
+            Observed::Deleted(secret) => self.secrets.deleted(object::name(&secret)),
+        };
+        for agent in agents {
+            match self.secrets.cluster(&agent).cloned() {
+                Some(cluster) => self.register(agent, cluster).await,
+                None => self.remove_agent(&agent).await,
             }
         }
     }
 
-    async fn register(&mut self, secret: &Object) {
-        let Some(agent) = object::label(secret, AGENT_NAME).filter(|name| is_dns_label(name)).map(str::to_owned) else {
-            tracing::warn!(secret = object::name(secret), "a cluster secret names no agent that could be");
-            return;
-        };
-        let cluster = decoded(&secret["data"]["name"]).unwrap_or_else(|| agent.clone());
-        self.roster.registered(&agent, decoded(&secret["data"]["server"]).unwrap_or_default());
+    async fn register(&mut self, agent: String, cluster: Cluster) {
+        let Cluster { name: cluster, server } = cluster;
+        self.roster.registered(&agent, server);
         if let Some(link) = self.links.get_mut(&agent) {
             if link.cluster != cluster {
                 link.cluster.clone_from(&cluster);
@@ -71,13 +53,15 @@ impl Running {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let tasks = self.tasks.child(agent.clone());
         tasks.spawn("link", self.driver(&agent, &cluster).run(received, tasks.clone()));
-        let secret = object::name(secret).to_owned();
-        self.links.insert(agent.clone(), Connection { commands, secret, cluster, tasks });
+        self.links.insert(agent.clone(), Connection { commands, cluster, tasks });
         let news = self.router.add_agent(&agent);
         self.tell(news).await;
     }
 
     async fn remove_agent(&mut self, agent: &str) {
+        if !self.links.contains_key(agent) {
+            return;
+        }
         self.router.remove_agent(agent);
         self.records.removed(agent);
         self.roster.removed(agent);
@@ -87,9 +71,4 @@ impl Running {
         }
         self.figures.forget(agent);
     }
-}
-
-fn decoded(field: &Value) -> Option<String> {
-    let bytes = BASE64_STANDARD.decode(field.as_str()?).ok()?;
-    String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
 }

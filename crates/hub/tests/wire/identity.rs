@@ -16,7 +16,7 @@ use thane_runtime::{Clock, SystemClock};
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::bed::{Bed, DAY, Setup, authority, call, fingerprint, now, request, within};
+use crate::bed::{Bed, DAY, Setup, authority, call, event, fingerprint, now, request, within};
 
 /// A network in which every name is this machine's.
 struct AnyName;
@@ -234,4 +234,27 @@ async fn an_agent_knows_why_it_does_not_believe_its_hub() {
     let failure = within(dialer.attempt(&bed.tasks)).await.unwrap_err();
     assert!(matches!(&failure, Failure::Tls { fault: TlsFault::Name, .. }), "{failure}");
     assert!(failure.to_string().contains("not for hub.example"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_clock_an_hour_off_refuses_tokens_and_harms_no_stream() {
+    for jump in [3_600, -3_600] {
+        let mut bed = Bed::start().await;
+        let (mut stream, mut opened) = bed.pair("agent-b", bed.config()).await;
+        let (client, old) = bed.authenticated("agent-a").await;
+        assert_eq!(ping(&client, &old.access_token).await, Ok(()));
+        let before = bed.clock.now();
+        bed.clock.jump_to(before + jiff::SignedDuration::from_secs(jump));
+        assert_eq!(ping(&client, &old.access_token).await, Err(Code::Unauthenticated), "{jump}");
+        let new = bed.authenticate(&client).await.unwrap();
+        assert_eq!(ping(&client, &new.access_token).await, Ok(()), "{jump}: proved anew");
+        let down = event("down", "{}");
+        stream.outgoing.send(down.clone()).await.unwrap();
+        assert_eq!(within(opened.incoming.recv()).await.unwrap().unwrap().resource_id, down.resource_id);
+        opened.outgoing.send(event("up", "{}")).await.unwrap();
+        assert_eq!(within(stream.incoming.recv()).await.unwrap().unwrap().resource_id, "up");
+        assert!(!stream.close.is_cancelled() && !opened.close.is_cancelled(), "{jump}");
+        bed.clock.jump_to(before);
+        assert_eq!(ping(&client, &old.access_token).await, Ok(()), "{jump}: the clock is right again");
+    }
 }

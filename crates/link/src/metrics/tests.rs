@@ -35,8 +35,9 @@ fn nothing_is_left_of_an_agent_that_is_gone() {
         metrics.note(&Note::Resent { reason, objects: 2 }, Timestamp::UNIX_EPOCH);
     }
     metrics.note(&Note::Drift { differing: 1, of: 2 }, Timestamp::UNIX_EPOCH);
-    metrics.note(&Note::Overflow, Timestamp::UNIX_EPOCH);
-    metrics.note(&Note::GaveUp { events: 3 }, Timestamp::UNIX_EPOCH);
+    let (target, kind) = (Target::Application, Type::SpecUpdate);
+    metrics.note(&Note::Overflow { target: target.clone(), kind: kind.clone() }, Timestamp::UNIX_EPOCH);
+    metrics.note(&Note::GaveUp { events: [((target, kind), 3)].into() }, Timestamp::UNIX_EPOCH);
     let shown = || {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a string cannot fail");
@@ -44,6 +45,8 @@ fn nothing_is_left_of_an_agent_that_is_gone() {
     };
     let text = shown();
     assert!(text.contains("result=\"refused\",class=\"permanent\"") && text.contains("reason=\"drift\""), "{text}");
+    let discarded = text.lines().find(|line| line.starts_with("argocd_principal_event_writer_events_discarded_total"));
+    assert!(discarded.is_some_and(|line| line.contains("agent_name=\"gone-agent\"") && line.ends_with(" 4")), "{text}");
     figures.forget("gone-agent");
     let text = shown();
     assert!(!text.contains("gone-agent"), "{text}");

@@ -37,6 +37,20 @@ struct FromHub {
     resource_type: String,
 }
 
+/// What was dropped; the hub names the agent it was for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ForAgent {
+    agent_name: String,
+    event_type: String,
+    resource_type: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ForHub {
+    event_type: String,
+    resource_type: String,
+}
+
 /// Which queue: what comes, or what goes, of all connections together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Queue {
@@ -59,7 +73,8 @@ pub(super) struct Upstream {
     role: Role,
     received: Gauge,
     sent: Gauge,
-    discarded: Counter,
+    to_agents: Family<ForAgent, Counter>,
+    to_hub: Family<ForHub, Counter>,
     errors: Family<Resource, Gauge>,
     latency: Times<Resource>,
     from_agents: Times<FromAgent>,
@@ -115,7 +130,8 @@ impl Upstream {
             role,
             received: Gauge::default(),
             sent: Gauge::default(),
-            discarded: Counter::default(),
+            to_agents: Family::default(),
+            to_hub: Family::default(),
             errors: Family::default(),
             latency: Family::new_with_constructor(super::seconds),
             from_agents: Family::new_with_constructor(super::seconds),
@@ -133,11 +149,12 @@ impl Upstream {
         registry.register(format!("{name}_events_received"), "Events that came", self.received.clone());
         registry.register(format!("{name}_events_sent"), "Events that were sent", self.sent.clone());
         registry.register(format!("{name}_errors"), "Events refused and writes that failed", self.errors.clone());
-        registry.register(
-            format!("argocd_{name}_event_writer_events_discarded"),
-            "Events dropped because the peer was away too long or there was no room",
-            self.discarded.clone(),
-        );
+        let discarded = format!("argocd_{name}_event_writer_events_discarded");
+        let help = "Events dropped because the peer was away too long or there was no room";
+        match self.role {
+            Role::Principal => registry.register(discarded, help, self.to_agents.clone()),
+            Role::Agent(_) => registry.register(discarded, help, self.to_hub.clone()),
+        }
         let times = "From an event's turn to its effect";
         match self.role {
             Role::Principal => registry.register("principal_event_processing_time", times, self.from_agents.clone()),
@@ -213,10 +230,24 @@ impl Upstream {
                 self.from_agents.remove(&FromAgent { status, agent_name: peer.to_owned(), resource_type });
             }
         }
+        for resource_type in super::target_labels() {
+            for event_type in super::type_labels() {
+                let (agent_name, resource_type) = (peer.to_owned(), resource_type.clone());
+                self.to_agents.remove(&ForAgent { agent_name, event_type, resource_type });
+            }
+        }
     }
 
-    pub(super) fn discarded(&self, events: u64) {
-        self.discarded.inc_by(events);
+    pub(super) fn discarded(&self, peer: &str, event_type: String, resource_type: String, events: u64) {
+        match self.role {
+            Role::Principal => {
+                let labels = ForAgent { agent_name: peer.to_owned(), event_type, resource_type };
+                self.to_agents.get_or_create(&labels).inc_by(events);
+            }
+            Role::Agent(_) => {
+                self.to_hub.get_or_create(&ForHub { event_type, resource_type }).inc_by(events);
+            }
+        }
     }
 
     pub(super) fn failed(&self, resource: &str) {

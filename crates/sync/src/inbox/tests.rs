@@ -162,6 +162,28 @@ fn lanes_run_in_parallel_up_to_the_bound_and_start_in_order_of_arrival() {
 }
 
 #[test]
+fn a_lane_that_pauses_leaves_its_place_to_others_and_keeps_its_order() {
+    let mut inbox = open(Options { concurrency: 1, paused_max: 2, ..Options::default() });
+    inbox.receive(at(0), lane("a"), spec("a", "1"));
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(inbox.receive(at(0), lane(name), event(name, "2", Type::SetOperation)), WAITS);
+    }
+    let named = |next: Option<(Lane, Event)>| next.map(|(lane, _)| lane.to_string());
+    assert_eq!(named(inbox.pause(&lane("a"))).as_deref(), Some("b"), "not what waits in its own lane");
+    assert_eq!(inbox.pause(&lane("a")), None, "it has none to leave");
+    assert_eq!(named(inbox.pause(&lane("b"))).as_deref(), Some("c"));
+    assert_eq!(inbox.pause(&lane("c")), None, "so many may wait");
+    assert_eq!((inbox.at_work(), inbox.paused()), (1, 2));
+    inbox.resume(&lane("a"));
+    inbox.resume(&lane("a"));
+    assert_eq!((inbox.at_work(), inbox.paused()), (2, 1));
+    assert_eq!(inbox.done(at(1), &lane("a"), true).next, None, "c is at work");
+    assert_eq!(named(inbox.done(at(1), &lane("c"), true).next).as_deref(), Some("a"));
+    assert_eq!(inbox.done(at(1), &lane("b"), true).next, None, "what pauses may also be done");
+    assert_eq!((inbox.at_work(), inbox.paused(), inbox.len()), (1, 0, 1));
+}
+
+#[test]
 fn a_full_queue_takes_nothing_but_newer_states() {
     let mut inbox = open(Options { queue_max: 2, concurrency: 1, ..Options::default() });
     inbox.receive(at(0), lane("a"), spec("a", "1"));

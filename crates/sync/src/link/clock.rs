@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thane_api::event::Event;
 
-use super::{Effect, Link, Note, Peer, Side};
+use super::{Core, Effect, Link, Note, Peer, Side};
 use crate::time::Now;
 
 /// How long a comparison waits for traffic to end.
@@ -21,7 +21,7 @@ impl<S: Side> Link<S> {
         self.core.outbox.connected(now);
         self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
         let fresh = std::mem::take(&mut self.core.fresh);
-        self.side.connected(&mut self.core, now, fresh);
+        self.comparing(|side, core| side.connected(core, now, fresh));
         self.run(now);
     }
 
@@ -64,7 +64,7 @@ impl<S: Side> Link<S> {
     }
 
     fn compare(&mut self, now: Now) {
-        let is_due = self.core.fresh || self.core.compare_at.is_some_and(|at| at <= now.monotonic);
+        let is_due = self.core.compare_at.is_some_and(|at| at <= now.monotonic);
         if self.core.peer.is_none() || !is_due {
             return;
         }
@@ -77,10 +77,14 @@ impl<S: Side> Link<S> {
         }
         self.core.put_off = 0;
         self.core.compare_at = self.core.options.compare_every.map(|every| now.monotonic + every);
-        if std::mem::take(&mut self.core.fresh) {
-            return self.side.compare_now(&mut self.core, now);
-        }
-        self.side.compare_due(&mut self.core, now);
+        let fresh = std::mem::take(&mut self.core.fresh);
+        self.comparing(|side, core| if fresh { side.compare_now(core, now) } else { side.compare_due(core, now) });
+    }
+
+    fn comparing(&mut self, compare: impl FnOnce(&mut S, &mut Core)) {
+        self.core.is_comparing = true;
+        compare(&mut self.side, &mut self.core);
+        self.core.is_comparing = false;
     }
 
     /// Events to write on the stream now, at most `room`.
@@ -109,14 +113,14 @@ impl<S: Side> Link<S> {
         let core = &self.core;
         let compare = core.peer.as_ref().and(core.compare_at);
         let times = [core.works.next_due(), core.held_until, core.troubles.next_due(), compare];
-        times.into_iter().flatten().min().filter(|at| *at != Duration::MAX)
+        times.into_iter().flatten().min()
     }
 
     /// Asks for a comparison with the peer now, or when it is back.
     pub fn resync(&mut self, now: Now) {
         if self.core.peer.is_some() {
             self.core.note(Note::Compare { reason: "asked" });
-            self.side.compare_now(&mut self.core, now);
+            self.comparing(|side, core| side.compare_now(core, now));
         } else {
             self.core.fresh = true;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use thane_api::event::{Event, TRACE_PARENT, Type};
+use thane_api::event::{Event, TRACE_PARENT, Target, Type};
 
 use super::cause::Causes;
 use super::clock;
@@ -17,6 +17,11 @@ use crate::outbox::{Outbox, Outgoing, Pushed};
 use crate::store::Store;
 use crate::time::Now;
 use crate::work::Works;
+
+/// Events of a comparison for each object: what is asked, what is told, and an answer.
+const PER_OBJECT: usize = 3;
+/// Those that are about no object, or about one that only the peer has.
+const BESIDE_OBJECTS: usize = 16;
 
 /// What both sides keep about a connection.
 #[derive(Debug)]
@@ -47,6 +52,8 @@ pub struct Core {
     pub(super) put_off: u32,
     /// Nothing is known of what the peer has.
     pub(super) fresh: bool,
+    /// Whether a comparison is being begun.
+    pub(super) is_comparing: bool,
     pub(super) messages: u64,
     pub(super) salt: String,
 }
@@ -71,6 +78,7 @@ impl Core {
             compare_at: None,
             put_off: 0,
             fresh: true,
+            is_comparing: false,
             messages: 0,
             salt,
         }
@@ -115,12 +123,24 @@ impl Core {
         }
         let trace = self.trace(&outgoing);
         outgoing.extensions.entry(TRACE_PARENT.to_owned()).or_insert(trace);
-        if self.outbox.push(now, outgoing) == Pushed::Overflow {
+        let is_comparison = self.is_comparing || outgoing.target == Target::ResourceResync;
+        let (target, kind) = (outgoing.target.clone(), outgoing.kind.clone());
+        let pushed = if is_comparison {
+            self.outbox.push_comparison(now, outgoing, self.comparison_max())
+        } else {
+            self.outbox.push(now, outgoing)
+        };
+        if pushed == Pushed::Overflow {
             self.fresh = true;
             let soon = now.monotonic + clock::QUIET_AGAIN;
             self.compare_at = Some(self.compare_at.map_or(soon, |at| at.min(soon)));
-            self.note(Note::Overflow);
+            self.note(Note::Overflow { target, kind });
         }
+    }
+
+    /// Events that compare and may wait, beside the others: if a comparison did not fit, the next would not either.
+    pub fn comparison_max(&self) -> usize {
+        self.options.outbox.queue_max.max(self.store.len().saturating_mul(PER_OBJECT) + BESIDE_OBJECTS)
     }
 
     /// Tells whoever runs this link what cannot be done.
@@ -151,9 +171,9 @@ impl Core {
         }
     }
 
-    /// Whether a job about the object is under way.
+    /// Whether a job about the object is under way, or about to be: what is remembered of it may be old.
     pub fn is_busy(&self, key: &Key) -> bool {
-        self.works.has(key) || self.waiting.contains_key(key)
+        self.works.has(key) || self.waiting.contains_key(key) || self.inbox.is_awaited(&Lane::of(key))
     }
 
     /// Whether the object is not as the peer wants it because that could not be done: what is remembered of it is old.

@@ -1,6 +1,7 @@
 //! What is worth counting or a line in the log.
 #![expect(missing_docs, reason = "each field is what its variant says it is")]
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thane_api::event::{Target, Type};
@@ -22,9 +23,9 @@ pub enum Note {
     /// Something of the peer's was changed here and is put back.
     Repaired { key: Key },
     /// There was no room for an event; both sides will compare.
-    Overflow,
+    Overflow { target: Target, kind: Type },
     /// The peer was away too long; what waited for it is gone and both sides will compare.
-    GaveUp { events: usize },
+    GaveUp { events: BTreeMap<(Target, Type), usize> },
     /// Both sides compare what they have.
     Compare { reason: &'static str },
     /// They differed in that many objects of so many.

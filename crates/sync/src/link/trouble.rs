@@ -1,6 +1,6 @@
 //! What could not be done as things are, and is tried again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use thane_api::event::Type;
@@ -39,7 +39,7 @@ impl Matter {
         }
     }
 
-    fn of_type(kind: &Type) -> Self {
+    pub(super) fn of_type(kind: &Type) -> Self {
         match kind {
             Type::SetOperation => Self::Operation,
             Type::TerminateOperation => Self::Termination,
@@ -57,13 +57,16 @@ pub struct Trouble {
     class: Class,
     why: Why,
     backoff: Backoff,
-    retry_at: Duration,
+    /// None while it is tried.
+    retry_at: Option<Duration>,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     known: BTreeMap<(Key, Matter), Trouble>,
+    /// When each is tried again.
+    times: BTreeSet<(Duration, (Key, Matter))>,
     /// What was refused before it had a place, by the names the peer has for it.
     turned_away: BTreeMap<Key, String>,
     /// Whether anything is otherwise than when it was last told of.
@@ -81,11 +84,30 @@ impl Troubles {
         if !self.known.contains_key(&id) && self.known.len() >= TROUBLES_MAX {
             return;
         }
-        let before = self.known.remove(&id);
+        let before = self.take(&id);
         self.has_news |= before.as_ref().is_none_or(|before| before.message != message || before.class != class);
         let mut backoff = before.map_or_else(|| Backoff::new(work::seed(key)), |before| before.backoff);
         let retry_at = now.monotonic + backoff.next(class);
-        self.known.insert(id, Trouble { message, class, why, backoff, retry_at });
+        self.times.insert((retry_at, id.clone()));
+        self.known.insert(id, Trouble { message, class, why, backoff, retry_at: Some(retry_at) });
+    }
+
+    fn take(&mut self, id: &(Key, Matter)) -> Option<Trouble> {
+        let trouble = self.known.remove(id)?;
+        if let Some(at) = trouble.retry_at {
+            self.times.remove(&(at, id.clone()));
+        }
+        Some(trouble)
+    }
+
+    /// One that is being tried gave way to something else: it is tried again.
+    pub(super) fn put_off(&mut self, now: Now, key: &Key, matter: Matter) {
+        let id = (key.clone(), matter);
+        if let Some(trouble) = self.known.get_mut(&id).filter(|trouble| trouble.retry_at.is_none()) {
+            let at = now.monotonic + BUSY_AGAIN;
+            trouble.retry_at = Some(at);
+            self.times.insert((at, id));
+        }
     }
 
     /// Remembers something that was refused before it had a place; it is not tried again.
@@ -130,7 +152,7 @@ impl Troubles {
     }
 
     pub(super) fn remove(&mut self, key: &Key, matter: Matter) {
-        self.has_news |= self.known.remove(&(key.clone(), matter)).is_some();
+        self.has_news |= self.take(&(key.clone(), matter)).is_some();
     }
 
     /// Forgets what an event of that type makes pointless.
@@ -147,21 +169,27 @@ impl Troubles {
 
     /// What is to be tried again now, at most one job per object; `is_busy` is whether one is under way.
     pub(super) fn due(&mut self, now: Now, is_busy: impl Fn(&Key) -> bool) -> Vec<(Key, Why)> {
-        let mut due: Vec<(Key, Why)> = Vec::new();
-        for ((key, _), trouble) in self.known.iter_mut().filter(|(_, trouble)| trouble.retry_at <= now.monotonic) {
-            if is_busy(key) || due.last().is_some_and(|(last, _)| last == key) {
-                trouble.retry_at = now.monotonic + BUSY_AGAIN;
+        let mut due: BTreeMap<Key, Why> = BTreeMap::new();
+        while let Some((at, _)) = self.times.first()
+            && *at <= now.monotonic
+            && let Some((_, id)) = self.times.pop_first()
+        {
+            let Some(trouble) = self.known.get_mut(&id) else { continue };
+            if is_busy(&id.0) || due.contains_key(&id.0) {
+                let again = now.monotonic + BUSY_AGAIN;
+                trouble.retry_at = Some(again);
+                self.times.insert((again, id));
                 continue;
             }
             // The memory of how often it failed stays until it succeeds.
-            trouble.retry_at = Duration::MAX;
-            due.push((key.clone(), trouble.why.clone()));
+            trouble.retry_at = None;
+            due.insert(id.0, trouble.why.clone());
         }
-        due
+        due.into_iter().collect()
     }
 
     pub(super) fn next_due(&self) -> Option<Duration> {
-        self.known.values().map(|trouble| trouble.retry_at).min()
+        self.times.first().map(|(at, _)| *at)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &str)> {
@@ -230,9 +258,11 @@ mod tests {
         let due = troubles.due(now(2), |_| false);
         assert!(matches!(due.as_slice(), [(_, Why::Retry(_))]), "{due:?}");
         assert_eq!(troubles.due(now(4), |_| false), [(key(), Why::Stamp)]);
-        assert_eq!(troubles.next_due(), Some(Duration::MAX), "both are under way");
+        assert_eq!(troubles.next_due(), None, "both are under way");
+        troubles.put_off(now(4), &key(), Matter::Stamp);
+        assert_eq!(troubles.next_due(), Some(now(4).monotonic + BUSY_AGAIN));
         troubles.remove(&key(), Matter::Stamp);
         troubles.remove(&key(), Matter::Operation);
-        assert_eq!(troubles.iter().count(), 0);
+        assert_eq!((troubles.iter().count(), troubles.times.len()), (0, 0));
     }
 }

@@ -52,6 +52,7 @@ impl Outbox {
         let dropped = work.unsent.drop_for_deletion(&deletion.resource_id);
         for position in &dropped {
             self.pushed.remove(position);
+            self.comparing.remove(position);
         }
         let is_pointless = match &work.stage {
             Stage::Flying(flight) => {
@@ -93,10 +94,17 @@ impl Outbox {
         let entry = Entry { position, pushed: now.monotonic, out };
         if let Some(work) = self.lanes.get_mut(&lane) {
             work.unsent.append(entry);
+            self.hasten(&lane, now);
         } else {
             self.lanes.insert(lane.clone(), Work { unsent: Unsent::of(entry), stage: Stage::Ready });
             self.schedule.ready(position, lane);
         }
+    }
+
+    /// Nothing of that position waits or flies any more.
+    fn leave(&mut self, position: u64) {
+        self.pushed.remove(&position);
+        self.comparing.remove(&position);
     }
 
     /// Ends the flight of a lane.
@@ -106,7 +114,7 @@ impl Outbox {
             unreachable!("only a lane with a flight is landed");
         };
         self.flying.remove(&flight.event.event_id);
-        self.pushed.remove(&flight.position);
+        self.leave(flight.position);
         self.schedule.unretry(flight.due, flight.position);
         if flight.transmissions < WINDOW_TRANSMISSIONS {
             self.window_used -= 1;
@@ -178,8 +186,12 @@ impl Outbox {
     }
 
     pub(super) fn launch(&mut self, lane: &Lane, now: Now) -> Option<Event> {
+        let entry = self.lanes.get_mut(lane)?.unsent.take_first()?;
+        self.fly(lane, now, entry)
+    }
+
+    fn fly(&mut self, lane: &Lane, now: Now, Entry { position, pushed, out }: Entry) -> Option<Event> {
         let work = self.lanes.get_mut(lane)?;
-        let Entry { position, pushed, out } = work.unsent.take_first()?;
         let mut event = out.into_event();
         event.event_id = format!("{}_{}-{}", event.event_id, self.salt, self.ids);
         self.ids += 1;
@@ -193,9 +205,41 @@ impl Outbox {
         Some(event)
     }
 
+    /// Something waits behind an event that was sent again already: if it makes that one pointless, it need not wait.
+    pub(super) fn hasten(&mut self, lane: &Lane, now: Now) {
+        let Some(Work { unsent, stage: Stage::Flying(flight) }) = self.lanes.get_mut(lane) else { return };
+        let is_stuck = flight.transmissions >= NEED_TRANSMISSIONS && flight.due > now.monotonic;
+        if is_stuck && unsent.newer(&flight.event.kind).is_some() {
+            self.schedule.unretry(flight.due, flight.position);
+            flight.due = now.monotonic;
+            self.schedule.retry(flight.due, flight.position, lane.clone());
+        }
+    }
+
+    /// Instead of an event that is not acknowledged the newest state goes out, if there is a newer one.
+    fn replace_flight(&mut self, lane: &Lane, now: Now) -> Option<Event> {
+        let Some(Work { unsent, stage: Stage::Flying(flight) }) = self.lanes.get(lane) else { return None };
+        let needs = &unsent.newer(&flight.event.kind)?.out.needs;
+        if needs.iter().any(|need| need != lane && self.is_worth_waiting_for(need)) {
+            return None;
+        }
+        let Some(Work { unsent, stage: Stage::Flying(flight) }) = self.lanes.get_mut(lane) else { return None };
+        let newer = unsent.take_newer(&flight.event.kind)?;
+        self.flying.remove(&flight.event.event_id);
+        let (position, is_in_window) = (flight.position, flight.transmissions < WINDOW_TRANSMISSIONS);
+        self.leave(position);
+        if is_in_window {
+            self.window_used -= 1;
+        }
+        self.fly(lane, now, newer)
+    }
+
     /// Sends an event again whose acknowledgement is overdue.
     pub(super) fn repeat(&mut self, now: Now) -> Option<Event> {
         let lane = self.schedule.pop_retry(now.monotonic)?;
+        if let Some(newer) = self.replace_flight(&lane, now) {
+            return Some(newer);
+        }
         let Some(Work { stage: Stage::Flying(flight), .. }) = self.lanes.get_mut(&lane) else {
             unreachable!("only a lane with a flight is scheduled for a retry");
         };

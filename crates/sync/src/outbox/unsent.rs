@@ -54,6 +54,31 @@ impl Unsent {
         Some(first)
     }
 
+    /// The state that makes one of that type pointless, which was sent already.
+    pub(super) fn newer(&self, kind: &Type) -> Option<&Entry> {
+        let position = match kind {
+            Type::Create | Type::SpecUpdate => self.desired,
+            Type::StatusUpdate => self.observed,
+            _ => None,
+        };
+        self.entries.get(self.index(position?)?)
+    }
+
+    fn index(&self, position: u64) -> Option<usize> {
+        self.entries.binary_search_by_key(&position, |entry| entry.position).ok()
+    }
+
+    /// Takes it out.
+    pub(super) fn take_newer(&mut self, kind: &Type) -> Option<Entry> {
+        let position = self.state_mut(kind)?.take()?;
+        let index = self.index(position)?;
+        let mut newer = self.entries.remove(index)?;
+        if *kind == Type::Create {
+            newer.out.kind = Type::Create;
+        }
+        Some(newer)
+    }
+
     pub(super) fn append(&mut self, entry: Entry) {
         assert!(self.entries.back().is_none_or(|last| last.position < entry.position), "positions only grow");
         if let Some(state) = self.state_mut(&entry.out.kind) {
@@ -75,7 +100,7 @@ impl Unsent {
     /// Lets `new` take the place of the state that it makes pointless; gives it back if there is none.
     pub(super) fn merge(&mut self, mut new: Outgoing) -> Option<Outgoing> {
         let Some(position) = self.state_mut(&new.kind).and_then(|state| *state) else { return Some(new) };
-        let Ok(index) = self.entries.binary_search_by_key(&position, |entry| entry.position) else {
+        let Some(index) = self.index(position) else {
             unreachable!("the position of a state is that of an entry");
         };
         let old = &mut self.entries[index].out;

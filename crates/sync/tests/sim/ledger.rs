@@ -34,6 +34,8 @@ pub(crate) struct Ledger {
     /// The newest status written to the hub of the object of a uid.
     observed: BTreeMap<String, i64>,
     counter: u64,
+    /// What may be queued at most, at any time so far.
+    bounds: BTreeMap<End, usize>,
     /// Events sent, but for acknowledgements, by what they say.
     pub(crate) sent: BTreeMap<String, u64>,
 }
@@ -53,6 +55,13 @@ impl Ledger {
         if event.target != Target::Processed {
             *self.sent.entry(event.kind.as_str().into_owned()).or_default() += 1;
         }
+    }
+
+    /// What was queued for many objects is still there when most of them are gone.
+    pub(crate) fn bound(&mut self, end: End, bound: usize) -> usize {
+        let most = self.bounds.entry(end).or_default();
+        *most = bound.max(*most);
+        *most
     }
 
     pub(crate) fn void(&mut self, agent: usize, name: &str) {

@@ -54,7 +54,7 @@ impl Setting {
             digest,
             versions_change,
             chaos: rng.between(10_000, 90_000),
-            options: options(rng, is_upstream),
+            options: options(rng),
             mismatch: rng.pick(&[Mismatch::Recreate, Mismatch::Recreate, Mismatch::Upsert]),
             slow_watch: rng.percent(30),
             slow_writes: rng.percent(30),
@@ -95,8 +95,8 @@ impl Setting {
     }
 }
 
-fn options(rng: &mut Rng, is_upstream: bool) -> Options {
-    let queue_max = if is_upstream { rng.pick(&[200, 10_000]) } else { rng.pick(&[4, 16, 10_000]) };
+fn options(rng: &mut Rng) -> Options {
+    let queue_max = rng.pick(&[4, 16, 10_000]);
     let rate = rng.percent(20).then_some(Rate { per_second: 20, burst: 5 });
     Options {
         outbox: outbox::Options {
@@ -110,6 +110,7 @@ fn options(rng: &mut Rng, is_upstream: bool) -> Options {
         inbox: inbox::Options {
             queue_max: rng.pick(&[2, 16, 1_000]),
             concurrency: rng.pick(&[1, 4, 64]),
+            paused_max: rng.pick(&[1, 10_000]),
             ..inbox::Options::default()
         },
         hold: Duration::from_secs(rng.pick(&[3, 30, 600])),

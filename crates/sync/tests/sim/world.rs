@@ -361,7 +361,8 @@ impl World {
         let Some(machine) = self.machine(end) else { return Ok(()) };
         let effects = machine.effects();
         let queued = machine.core().outbox.len();
-        let bound = machine.core().options().outbox.queue_max;
+        let bound = machine.core().comparison_max() + machine.core().options().outbox.queue_max;
+        let bound = self.ledger.bound(end, bound);
         if queued > bound {
             return Err(format!("{end:?} has {queued} events queued, more than {bound}"));
         }

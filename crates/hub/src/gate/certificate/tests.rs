@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 /// Lines of Go's `cert.Subject.String()`, each followed by the certificate it came from; made with
@@ -38,4 +40,28 @@ fn fingerprints_are_compared_without_their_looks() {
 #[test]
 fn junk_is_no_certificate() {
     assert!(Certificate::read(b"junk").is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_certificate_with_wrong_bytes_is_read_or_refused(
+        which in 0_usize..3,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let pem = GOLDEN.split_inclusive("-----END CERTIFICATE-----\n").nth(which).unwrap();
+        let whole = pki::certificates(pem.split_once('\n').unwrap().1.as_bytes()).unwrap().remove(0).to_vec();
+        let mut der = whole.clone();
+        for (place, byte) in changes {
+            let place = place.index(der.len());
+            der[place] = byte;
+        }
+        if let Ok(certificate) = Certificate::read(&der) {
+            prop_assert_eq!(certificate.fingerprint.len(), 64);
+        }
+        // Without its end it is none.
+        prop_assert!(Certificate::read(&whole[..cut.index(whole.len())]).is_err());
+    }
 }

@@ -1,5 +1,6 @@
 use std::sync::OnceLock;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -149,5 +150,44 @@ fn keys_are_checked() {
     let elliptic = thane_runtime::pki::Authority::create("x", at(1_700_000_000), ACCESS).unwrap();
     for bad in ["", "junk", &elliptic.identity().key_pem, elliptic.cert_pem()] {
         assert!(matches!(Tokens::new(bad), Err(KeyError::Unreadable(_))), "{bad}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_other_text_is_a_token(text in ".{0,200}", parts in prop::collection::vec("[A-Za-z0-9_-]{0,60}", 0..5)) {
+        for text in [text, parts.join(".")] {
+            prop_assert!(tokens().verify(&text, Audience::Access, at(1000)).is_err());
+            prop_assert!(tokens().verify_resource_proxy(&text, at(1000)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_token_with_another_letter_is_none(place in any::<prop::sample::Index>(), letter in "[A-Za-z0-9_.-]") {
+        for token in [tokens().access(&subject(), at(1000)), tokens().resource_proxy("agent-a", at(1000))] {
+            let token = token.unwrap();
+            let place = place.index(token.len());
+            let mut changed = token.clone();
+            changed.replace_range(place..=place, &letter);
+            if changed != token {
+                prop_assert!(tokens().verify(&changed, Audience::Access, at(1000)).is_err());
+                prop_assert!(tokens().verify_resource_proxy(&changed, at(1000)).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn any_claims_with_our_signature_are_read_or_refused(
+        sub in any::<String>(), exp in any::<Option<i64>>(), nbf in any::<i64>(), second in -1_000_000_i64..1_000_000_000,
+    ) {
+        let claims = json!({
+            "iss": ISSUER, "sub": sub, "aud": [Audience::Access.name()], "exp": exp, "nbf": nbf, "iat": nbf, "jti": "x",
+        });
+        let token = tokens().mac(claims.to_string().as_bytes());
+        if let Ok((read, _)) = tokens().verify(&token, Audience::Access, at(second)) {
+            prop_assert_eq!(serde_json::from_str::<Subject>(&sub).ok(), Some(read));
+        }
     }
 }

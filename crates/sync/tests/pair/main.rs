@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "the simulation needs more of it")]
-#[path = "sim/api.rs"]
+#[path = "../sim/api.rs"]
 mod api;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ struct Pair {
     agent_api: Api,
     /// What the agent's API says to whoever wants to make something.
     refuses: Option<&'static str>,
+    /// Which writes to the agent's API fail for now.
+    fails: fn(&Key, &Write) -> bool,
     /// What was sent, and whether by the hub.
     sent: Vec<(bool, Event)>,
     /// What happened, and whether on the hub.
@@ -46,16 +49,21 @@ struct Pair {
 
 impl Pair {
     fn new(mode: Mode, placement: Placement) -> Self {
+        Self::with(mode, placement, &Options::default())
+    }
+
+    fn with(mode: Mode, placement: Placement, options: &Options) -> Self {
         let side = HubSide { namespace: OURS.into(), placement, allowed_namespaces: vec![Pattern::glob("*")] };
         let hub = Hub::new(Arc::new(side), "principal".into(), "alpha".into(), "alpha".into(), false);
         Self {
             mode,
             placement,
-            hub: HubLink::new(hub, Options::default(), "hub".into()),
-            agent: agent(mode, placement, 0),
+            hub: HubLink::new(hub, options.clone(), "hub".into()),
+            agent: agent(mode, placement, options, 0),
             hub_api: Api::new("hub"),
             agent_api: Api::new("agent"),
             refuses: None,
+            fails: |_, _| false,
             sent: Vec::new(),
             notes: Vec::new(),
             reports: Vec::new(),
@@ -86,7 +94,7 @@ impl Pair {
         self.disconnect();
         self.seconds += 1;
         self.agent_api.unseen.clear();
-        self.agent = agent(self.mode, self.placement, self.seconds);
+        self.agent = agent(self.mode, self.placement, &Options::default(), self.seconds);
         for (key, object) in &self.agent_api.objects {
             self.agent.initial(key, Arc::clone(object));
         }
@@ -107,11 +115,17 @@ impl Pair {
             let agent_effects = self.agent.effects();
             let mut is_idle = hub_effects.is_empty() && agent_effects.is_empty();
             for effect in hub_effects {
-                effected(&mut self.hub, &mut self.hub_api, now, effect, None, true, &mut self.notes, &mut self.reports);
+                let (link, api) = (&mut self.hub, &mut self.hub_api);
+                effected(link, api, now, effect, |_, _| None, true, &mut self.notes, &mut self.reports);
             }
             for effect in agent_effects {
                 let (link, api) = (&mut self.agent, &mut self.agent_api);
-                effected(link, api, now, effect, self.refuses, false, &mut self.notes, &mut self.reports);
+                let (refuses, fails) = (self.refuses, self.fails);
+                let failure = |key: &Key, write: &Write| match refuses.filter(|_| matches!(write, Write::Create(_))) {
+                    Some(why) => Some((Class::Permanent, why)),
+                    None => fails(key, write).then_some((Class::Temporary, "not now")),
+                };
+                effected(link, api, now, effect, failure, false, &mut self.notes, &mut self.reports);
             }
             let (down, up) = (self.hub.due(now, 100), self.agent.due(now, 100));
             is_idle &= down.is_empty() && up.is_empty();
@@ -167,15 +181,15 @@ fn effected<S: Side>(
     api: &mut Api,
     now: Now,
     effect: Effect,
-    refuses: Option<&str>,
+    failure: impl Fn(&Key, &Write) -> Option<(Class, &'static str)>,
     on_hub: bool,
     notes: &mut Vec<(bool, Note)>,
     reports: &mut Vec<(Whose, Report)>,
 ) {
     match effect {
         Effect::Write(ticket, key, write) => {
-            let outcome = match refuses.filter(|_| matches!(write, Write::Create(_))) {
-                Some(why) => Outcome::Failed(Failure { class: Class::Permanent, message: why.to_owned() }),
+            let outcome = match failure(&key, &write) {
+                Some((class, why)) => Outcome::Failed(Failure { class, message: why.to_owned() }),
                 None => api.write(&key, &write),
             };
             link.written(now, ticket, outcome);
@@ -186,7 +200,7 @@ fn effected<S: Side>(
     }
 }
 
-fn agent(mode: Mode, placement: Placement, start: u64) -> AgentLink {
+fn agent(mode: Mode, placement: Placement, options: &Options, start: u64) -> AgentLink {
     let side = AgentSide {
         name: "alpha".into(),
         mode,
@@ -198,7 +212,7 @@ fn agent(mode: Mode, placement: Placement, start: u64) -> AgentLink {
         adoption: Adoption::Always,
         on_recreate: OnRecreate::Ignore,
     };
-    AgentLink::new(Agent::new(side, false), Options::default(), format!("agent-{start}"))
+    AgentLink::new(Agent::new(side, false), options.clone(), format!("agent-{start}"))
 }
 
 fn application(namespace: &str, name: &str) -> Value {
