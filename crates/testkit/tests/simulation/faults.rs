@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Something that goes wrong. Hosts are partitioned from, and held up on their way to, the hub.
+#[derive(Debug)]
 pub(crate) enum Fault {
     /// Nothing arrives, either way.
     Partition(String, Duration),

@@ -1,12 +1,16 @@
 //! Hosts of the simulation: each has an API server on a store that outlives it, and a role.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde_json::json;
 use thane_agent::connection::{self, Dialer};
 use thane_api::event::Mode;
@@ -103,13 +107,57 @@ pub(crate) struct Fleet {
     seed: u64,
     pub(crate) secrets: Arc<Secrets>,
     options: link::Options,
+    /// Whether writes are sometimes slow, and sometimes too slow.
+    slow_writes: bool,
     pub(crate) ledger: Arc<Ledger>,
 }
 
+/// What a host of an earlier version could do, and what one of a later version might say besides.
+const EARLIER: [&str; 3] = ["digest", "digest-places", "of-tomorrow"];
+
 impl Fleet {
     /// One run's, whose seed decides everything.
-    pub(crate) fn new(seed: u64, options: link::Options, secrets: Arc<Secrets>) -> Arc<Self> {
-        Arc::new(Self { seed, secrets, options, ledger: Arc::default() })
+    pub(crate) fn new(seed: u64, options: link::Options, slow_writes: bool, secrets: Arc<Secrets>) -> Arc<Self> {
+        Arc::new(Self { seed, secrets, options, slow_writes, ledger: Arc::default() })
+    }
+
+    /// A number that one start of one host has to itself.
+    fn seed(&self, start: u64, host: u64) -> u64 {
+        self.seed ^ (start << 32) ^ (host << 48)
+    }
+
+    /// What a host can do: each start may be of another version.
+    fn capabilities(seed: u64) -> BTreeSet<String> {
+        match StdRng::seed_from_u64(seed).random_range(0..3) {
+            0 => EARLIER.map(str::to_owned).into(),
+            _ => thane_agent::role::capabilities(),
+        }
+    }
+
+    /// A role's client: until all is calm, some writes take long.
+    fn client(&self, client: Client, seed: u64) -> Client {
+        if !self.slow_writes {
+            return client;
+        }
+        let (rng, ledger) = (Mutex::new(StdRng::seed_from_u64(seed)), Arc::clone(&self.ledger));
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let is_write = request.method() != http::Method::GET && !ledger.is_calm();
+            let mut rng = rng.lock();
+            let mut wait = || match is_write && rng.random_ratio(1, 40) {
+                true => Duration::from_millis(rng.random_range(100..12_000)),
+                false => Duration::ZERO,
+            };
+            // What is too slow has not happened, or has.
+            let (before, after) = (wait(), wait());
+            let client = client.clone();
+            async move {
+                tokio::time::sleep(before).await;
+                let answer = client.send(request).await;
+                tokio::time::sleep(after).await;
+                answer
+            }
+        });
+        Client::new(service, NAMESPACE)
     }
 }
 
@@ -121,13 +169,14 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
     let network: SharedNetwork = Arc::new(Simulated);
     let listener = network.bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).await?;
     let start = host.starts.fetch_add(1, Ordering::Relaxed);
+    let seed = fleet.seed(start, 0);
     let options = ServerOptions { client_auth: ClientAuth::Asked, protocols: vec!["h2"], ..ServerOptions::default() };
     let rules = gate::Options {
         namespace: NAMESPACE.to_owned(),
         version: "sim".to_owned(),
         methods: vec!["mtls:CN=([^,]+)".parse()?],
         certificates: gate::Certificates::Matching,
-        capabilities: thane_agent::role::capabilities(),
+        capabilities: Fleet::capabilities(seed),
     };
     let transport = thane_hub::transport::Config {
         keepalive_interval: Duration::from_secs(2),
@@ -149,7 +198,7 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
         transport,
     };
     let parts = thane_hub::role::Parts {
-        client: client.clone(),
+        client: fleet.client(client.clone(), seed),
         listener,
         tls: Some(ServerTls::from_pem(&fleet.secrets.hub, Some(&fleet.secrets.ca_pem), &options)?),
         gate: Arc::new(Gate::new(rules, Tokens::new(&fleet.secrets.token_key)?, Arc::clone(&clock))),
@@ -165,7 +214,6 @@ pub(crate) async fn hub(host: Arc<Host>, fleet: Arc<Fleet>) -> turmoil::Result {
     let of_mode =
         |mode| fleet.secrets.agents.iter().filter(move |(_, other, _)| *other == mode).map(|(name, ..)| name.clone());
     let (managed, mirrored) = (of_mode(Mode::Managed).collect(), of_mode(Mode::Autonomous).collect());
-    let seed = fleet.seed ^ (start << 32);
     tasks.spawn("user", users::hub_user(client, managed, mirrored, seed, Arc::clone(&fleet.ledger)));
     Err(supervisor.essential_failed().await.map_or_else(|| "ended".into(), |failure| failure.to_string().into()))
 }
@@ -177,13 +225,14 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
     let clock = SimulatedClock::shared(fleet.secrets.day, Arc::clone(&host.skew_seconds));
     let client = host.api(Arc::clone(&clock), &tasks).await;
     let start = host.starts.fetch_add(1, Ordering::Relaxed);
+    let seed = fleet.seed(start, number as u64 + 1);
     let options = ClientOptions { protocols: vec!["h2"], ..ClientOptions::default() };
     let tls = ClientTls::from_pem(&fleet.secrets.ca_pem, Some(identity), &options)?;
     let mut connection = connection::Config::new("hub", PORT, *mode);
     connection.keepalive_interval = Some(Duration::from_secs(2));
     connection.keepalive_timeout = Duration::from_secs(2);
     connection.backoff_max = Duration::from_secs(4);
-    connection.capabilities = thane_agent::role::capabilities();
+    connection.capabilities = Fleet::capabilities(seed);
     let config = thane_agent::role::Config {
         side: AgentSide {
             name: name.clone(),
@@ -203,7 +252,7 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
         write_timeout: Duration::from_secs(10),
     };
     let parts = thane_agent::role::Parts {
-        client: client.clone(),
+        client: fleet.client(client.clone(), seed),
         dialer: Dialer::new(connection, Arc::new(Simulated), Some(tls), Arc::clone(&clock)),
         clock,
         passing: Arc::new(Takers::default()),
@@ -213,7 +262,6 @@ pub(crate) async fn agent(host: Arc<Host>, fleet: Arc<Fleet>, number: usize) -> 
         salt: format!("{name}-{start}"),
     };
     thane_agent::role::start(&config, parts, &mut Registry::default(), &tasks);
-    let seed = fleet.seed ^ (start << 32) ^ ((number as u64 + 1) << 48);
     tasks.spawn("cluster", users::cluster(client, *mode == Mode::Autonomous, seed, Arc::clone(&fleet.ledger)));
     Err(supervisor.essential_failed().await.map_or_else(|| "ended".into(), |failure| failure.to_string().into()))
 }

@@ -29,11 +29,18 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// What must never be, at any time.
+    pub(crate) fn wrong(&self) -> Vec<String> {
+        let (asked, begun) = (self.asked.lock(), self.begun.lock());
+        let twice = begun.iter().filter(|(revision, times)| **times > 1 && asked.contains_key(*revision));
+        twice.map(|(revision, times)| format!("operation {revision} was begun {times} times")).collect()
+    }
+
     fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.calm.load(Ordering::Relaxed)
     }
 }

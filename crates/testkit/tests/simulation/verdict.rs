@@ -32,6 +32,49 @@ pub(crate) async fn differences(hub: &Host, clusters: &[Arc<Host>], fleet: &Flee
     wrong
 }
 
+/// Whoever looks at everything while it happens.
+pub(crate) struct Watcher {
+    hub: kube::Client,
+    clusters: Vec<kube::Client>,
+    tasks: Tasks,
+    /// Whose Application has that uid, of all that were seen.
+    owners: BTreeMap<String, String>,
+}
+
+impl Watcher {
+    pub(crate) async fn new(hub: &Host, clusters: &[Arc<Host>]) -> Self {
+        let (tasks, _supervisor) = Tasks::root("watcher");
+        let api = hub.api(SystemClock::shared(), &tasks).await;
+        let mut apis = Vec::new();
+        for host in clusters {
+            apis.push(host.api(SystemClock::shared(), &tasks).await);
+        }
+        Self { hub: api, clusters: apis, tasks, owners: BTreeMap::new() }
+    }
+
+    /// Copies and mirrors that are where another agent's belong.
+    pub(crate) async fn strays(&mut self, fleet: &Fleet) -> Vec<String> {
+        let mut copies = Vec::new();
+        for (cluster, (agent, mode, _)) in self.clusters.iter().zip(&fleet.secrets.agents) {
+            let (there, here) = (Objects::applications(&self.hub, agent), Objects::applications(cluster, "argocd"));
+            let (sources, targets) = if *mode == Mode::Managed { (there, here) } else { (here, there) };
+            let uid = |app: &Value| app["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            self.owners.extend(sources.all().await.iter().map(|app| (uid(app), agent.clone())));
+            copies.extend(targets.all().await.into_iter().map(|app| (agent.clone(), app)));
+        }
+        let stray = copies.iter().filter_map(|(agent, copy)| {
+            let owner = thane_sync::object::source_uid(copy).and_then(|source| self.owners.get(source))?;
+            let name = copy["metadata"]["name"].as_str().unwrap_or_default();
+            (owner != agent).then(|| format!("{name} of {owner} is at {agent}"))
+        });
+        stray.collect()
+    }
+
+    pub(crate) async fn end(self) {
+        self.tasks.shutdown(std::time::Duration::from_secs(5)).await;
+    }
+}
+
 /// Every operation asked for was begun once, unless its Application has gone since.
 async fn operations(hub: &kube::Client, agent: &str, fleet: &Fleet, wrong: &mut Vec<String>) {
     let apps = Objects::applications(hub, agent).all().await;
