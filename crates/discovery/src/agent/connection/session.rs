@@ -293,13 +293,13 @@ impl<'a> Session<'a> {
                 watched_prefixes: prefixes.iter().cloned().collect(),
                 full_sync: false,
             };
-            let answer = match timely(client.sync(request)).await {
-                Ok(answer) => convert::unpacked_sync(answer.into_inner()).map_err(Status::internal)?,
+            let told = match timely(client.sync(request)).await {
+                Ok(reply) => convert::unpacked_sync(reply.into_inner()).map_err(Status::internal)?,
                 Err(Lost::Refused(status)) if is_about_the_batch(&status) => continue,
                 Err(lost) => return Err(lost),
             };
-            since = Some(answer.current_index);
-            for update in &answer.kv_updates {
+            since = Some(told.current_index);
+            for update in &told.kv_updates {
                 for prefix in prefixes.iter().filter(|prefix| update.key.starts_with(prefix.as_str())) {
                     self.core.followed.verify(&Topic::Keys(prefix.clone()), update.modify_index);
                 }
