@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
                     pending.refused(now);
                 }
             }
-            Err(lost) => return Err(lost),
+            Err(failed) => return Err(failed),
         }
         Ok(())
     }
@@ -279,10 +279,10 @@ impl<'a> Session<'a> {
     async fn pull(&self) -> Result<(), Lost> {
         let mut client = self.client.clone();
         let mut since: Option<i64> = None;
-        let mut last: Option<Topic> = None;
+        let mut asked_last: Option<Topic> = None;
         loop {
             tokio::time::sleep(PULL).await;
-            last = self.core.followed.verify_keys(last.as_ref(), PULLED_MAX);
+            asked_last = self.core.followed.verify_keys(asked_last.as_ref(), PULLED_MAX);
             let prefixes = self.core.watched_prefixes();
             if prefixes.is_empty() {
                 continue;
@@ -296,7 +296,7 @@ impl<'a> Session<'a> {
             let told = match timely(client.sync(request)).await {
                 Ok(reply) => convert::unpacked_sync(reply.into_inner()).map_err(Status::internal)?,
                 Err(Lost::Refused(status)) if is_about_the_batch(&status) => continue,
-                Err(lost) => return Err(lost),
+                Err(failed) => return Err(failed),
             };
             since = Some(told.current_index);
             for update in &told.kv_updates {
