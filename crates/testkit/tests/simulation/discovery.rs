@@ -20,7 +20,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::faults::{Fault, Storm};
+use crate::faults::{Fault, Loss, Storm};
 use book::Tally;
 use hosts::World;
 
@@ -95,7 +95,7 @@ fn faults(rng: &mut StdRng, world: &Arc<World>) -> Vec<(Duration, Fault)> {
                 5 => Fault::Hold(name, lasts),
                 6 | 7 => Fault::Crash(place.name.clone(), lasts),
                 8 => Fault::Crash("hub".to_owned(), lasts.min(Duration::from_secs(10))),
-                9 => Fault::Wipe(name, lasts.min(Duration::from_secs(10)), Box::new(move || lost.wipe(agent))),
+                9 => Fault::Wipe(name, lasts.min(Duration::from_secs(10)), Loss(Box::new(move || lost.wipe(agent)))),
                 10 => Fault::Stall(Arc::clone(&world.hub.stalled_until), lasts.min(Duration::from_secs(45))),
                 _ => Fault::Skew(Arc::clone(&place.skew_seconds), rng.random_range(-400..400)),
             };

@@ -1,5 +1,6 @@
 //! What goes wrong between hosts and with them, and when it is well again.
 
+use std::fmt;
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,11 +18,20 @@ pub(crate) enum Fault {
     /// The host ends, and starts again.
     Crash(String, Duration),
     /// The host ends, loses its disk (by what is called here), and starts again.
-    Wipe(String, Duration, Box<dyn Fn()>),
+    Wipe(String, Duration, Loss),
     /// A disk writes nothing, until so many milliseconds of the simulation.
     Stall(Arc<AtomicU64>, Duration),
     /// A wall clock jumps so many seconds away from the truth.
     Skew(Arc<AtomicI64>, i64),
+}
+
+/// What takes a host's disk away.
+pub(crate) struct Loss(pub(crate) Box<dyn Fn()>);
+
+impl fmt::Debug for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Loss")
+    }
 }
 
 /// Faults as they come, and heal.
@@ -79,7 +89,7 @@ fn strike(sim: &mut turmoil::Sim<'_>, fault: Fault) -> Option<(Duration, Fault)>
                 return None;
             }
             sim.crash(name.as_str());
-            lose();
+            lose.0();
             *lasts
         }
         Fault::Stall(until, lasts) => {

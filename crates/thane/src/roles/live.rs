@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use serde_json::Value;
+use thane_api::code;
 use thane_hub::gate::Gate;
 use thane_hub::live::Events;
 use thane_hub::proxy::{self, Authorities, Bodies, People, Policy, Proxy, Rule, Tunnels, listener, policy};
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 
 use super::secrets::{self, Kept, Place, Remedy, Wanted};
 use super::{Ground, bind, listen_address};
-use crate::failure::{Failure, code};
+use crate::failure::Failure;
 use crate::settings::hub::HubSettings;
 
 /// Where an API server says whose client certificates it believes.
