@@ -143,9 +143,9 @@ impl Fleet {
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let is_write = request.method() != http::Method::GET && !ledger.is_calm();
             let mut rng = rng.lock();
-            let mut wait = || match is_write && rng.random_ratio(1, 40) {
-                true => Duration::from_millis(rng.random_range(100..12_000)),
-                false => Duration::ZERO,
+            let mut wait = || {
+                let is_slow = is_write && rng.random_ratio(1, 40);
+                Duration::from_millis(if is_slow { rng.random_range(100..12_000) } else { 0 })
             };
             // What is too slow has not happened, or has.
             let (before, after) = (wait(), wait());
