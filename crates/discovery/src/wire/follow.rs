@@ -274,14 +274,14 @@ mod tests {
         assert_eq!((first.since, first.changed.len(), first.index), (None, 50, before));
         assert!(pusher.reply().await.is_none(), "nothing changed");
         hub.registry.write_from(None, put("k/07", "y")).await.unwrap();
-        let pushed = pusher.reply().await.unwrap();
-        let delta = convert::delta(&pushed.deltas[0]).unwrap();
-        assert_eq!((pushed.deltas.len(), delta.since, delta.removed.len()), (1, Some(before), 0));
+        let told = pusher.reply().await.unwrap();
+        let delta = convert::delta(&told.deltas[0]).unwrap();
+        assert_eq!((told.deltas.len(), delta.since, delta.removed.len()), (1, Some(before), 0));
         assert!(matches!(&delta.changed[..], [Row::Key(entry)] if entry.value.key == "k/07"), "{delta:?}");
         // Somebody who knew it before is told the same.
         let mut other = self::pusher(&hub);
         other.take(subscribe([(topic, before)]));
-        assert_eq!(other.reply().await.unwrap().deltas, pushed.deltas);
+        assert_eq!(other.reply().await.unwrap().deltas, told.deltas);
     }
 
     #[tokio::test]

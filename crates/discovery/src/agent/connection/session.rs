@@ -279,10 +279,10 @@ impl<'a> Session<'a> {
     async fn pull(&self) -> Result<(), Lost> {
         let mut client = self.client.clone();
         let mut since: Option<i64> = None;
-        let mut last: Option<Topic> = None;
+        let mut pulled: Option<Topic> = None;
         loop {
             tokio::time::sleep(PULL).await;
-            last = self.core.followed.verify_keys(last.as_ref(), PULLED_MAX);
+            pulled = self.core.followed.verify_keys(pulled.as_ref(), PULLED_MAX);
             let prefixes = self.core.watched_prefixes();
             if prefixes.is_empty() {
                 continue;

@@ -271,10 +271,9 @@ async fn everything_is_counted_under_the_names_of_the_design_record() {
     // Everything, and what was registered, perhaps in one.
     let batches = value("konsul_agent_batches_total");
     assert!((1.0..=4.0).contains(&batches), "{batches}");
-    assert_eq!(
-        [value("konsul_agent_batch_size_count"), value("konsul_agent_sync_duration_seconds_count")],
-        [batches, batches]
-    );
+    for name in ["konsul_agent_batch_size_count", "konsul_agent_sync_duration_seconds_count"] {
+        assert!((value(name) - batches).abs() < 0.5, "{name}");
+    }
     assert!(value("konsul_agent_batch_size_sum") >= 2.0, "an instance and its check");
     let ratio = value("konsul_agent_cache_hit_ratio");
     assert!((0.5..1.0).contains(&ratio), "three hits and a miss at least: {ratio}");
