@@ -99,8 +99,8 @@ pub(super) async fn hub(world: Arc<World>) -> turmoil::Result {
     let place = &world.hub;
     place.starts.fetch_add(1, Ordering::Relaxed);
     let clock = SimulatedClock::shared(world.day, Arc::clone(&place.skew_seconds));
-    let disk = Arc::clone(&place.store.lock());
-    let store = Stalling::shared(disk, &place.stalled_until, &world.book);
+    let kept = Arc::clone(&place.store.lock());
+    let store = Stalling::shared(kept, &place.stalled_until, &world.book);
     let registry = Registry::open(store, hub::Options::default(), Arc::clone(&clock), &tasks).await?;
     let desk = wire::service(Arc::clone(&registry), wire::Metrics::default(), Arc::clone(&clock), &tasks);
     let rules = gate::Options {
