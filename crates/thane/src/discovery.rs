@@ -120,7 +120,7 @@ pub(crate) fn serve(
     let consul = Arc::new(Consul::new(Arc::clone(&backend), theirs, counted.consul.clone()));
     let native = Arc::new(Native::new(backend, ours));
     for listener in listeners {
-        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, limits.clone(), &counted, ground);
+        answer(vec![Arc::clone(&consul) as _, Arc::clone(&native) as _], listener, limits, &counted, ground);
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn serve(
 pub(crate) fn serve_hub(
     registry: Arc<dyn Backend>,
     listener: Box<dyn Listener>,
-    limits: Limits,
+    limits: &Limits,
     ground: &Ground,
     metrics: &mut Metrics,
 ) {
@@ -161,12 +161,12 @@ impl Counted {
 fn answer(
     routes: Vec<Arc<dyn http::Routes>>,
     listener: Box<dyn Listener>,
-    limits: Limits,
+    limits: &Limits,
     counted: &Counted,
     ground: &Ground,
 ) {
     let local_only = listener.local_addr().ip().is_loopback();
-    let edge = Edge { routes, limits: Limits { local_only, ..limits }, metrics: counted.http.clone() };
+    let edge = Edge { routes, limits: Limits { local_only, ..limits.clone() }, metrics: counted.http.clone() };
     http::serve(listener, edge, &ground.tasks.child("api"));
 }
 

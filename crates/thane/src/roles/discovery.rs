@@ -39,7 +39,7 @@ pub(super) async fn registry(settings: &HubDiscovery, ground: &mut Ground) -> Re
         let discovery::Opened { registry, routes } = opened;
         let direct = discovery::direct::start(&data.join("local"), &place, registry, routes, &floor).await?;
         let limits = limits(settings.rate_limit, settings.client_connections);
-        discovery::serve_hub(direct, listener, limits, &floor, &mut ground.registry);
+        discovery::serve_hub(direct, listener, &limits, &floor, &mut ground.registry);
         tracing::info!(%address, node, at = place.address, "clients without an agent find the registry here");
     }
     Ok(Some(guests))
