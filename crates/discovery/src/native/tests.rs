@@ -293,7 +293,7 @@ async fn nobody_takes_the_check_of_a_service_that_is_not_theirs() {
         for (target, body) in [
             ("/agent/check/register", json!({"id": id, "ttl": "1s", "service_id": "web"})),
             ("/agent/service/register", json!({"name": "web", "check": {"checkid": id, "ttl": "1s"}})),
-            ("/v1/agent/check/register", json!({"CheckID": id, "Name": "x", "TTL": "1s", "ServiceID": "web"})),
+            ("/v1/agent/check/register", json!({"ID": id, "Name": "x", "TTL": "1s", "ServiceID": "web"})),
             ("/v1/agent/check/register", json!({"Name": id, "TTL": "1s", "ServiceID": "web"})),
             ("/v1/agent/service/register", json!({"Name": "web", "Check": {"CheckID": id, "TTL": "1s"}})),
         ] {
