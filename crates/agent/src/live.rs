@@ -179,7 +179,7 @@ impl Live {
     /// A place for a new log or terminal, or for telling that there is none; nothing if it is open already, or if too many
     /// are being told.
     fn open(&self, kind: Kind, uuid: &str) -> Option<Open> {
-        if self.0.open.lock().contains(uuid) {
+        if !self.0.open.lock().insert(uuid.to_owned()) {
             return None;
         }
         let place = Arc::clone(&self.0.streams).try_acquire_owned().ok();
@@ -187,12 +187,12 @@ impl Live {
             None
         } else {
             let Ok(refusal) = Arc::clone(&self.0.refusals).try_acquire_owned() else {
+                self.0.open.lock().remove(uuid);
                 self.0.metrics.count(kind, Outcome::Busy);
                 return None;
             };
             Some(refusal)
         };
-        self.0.open.lock().insert(uuid.to_owned());
         Some(Open { inner: Arc::clone(&self.0), uuid: uuid.to_owned(), place, _refusal: refusal })
     }
 

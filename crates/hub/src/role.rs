@@ -327,7 +327,7 @@ impl Running {
         Driver {
             link: HubLink::new(hub, self.config.link.clone(), format!("{}-{agent}", self.salt)),
             // An agent whose writes hang does not take those of all others.
-            objects: self.objects.share(self.config.writes_max / SHARES),
+            objects: self.objects.share(self.config.writes_max - self.config.writes_max / SHARES),
             namespace_labels: self.config.namespace_labels.clone(),
             clock: Arc::clone(&self.clock),
             metrics: self.figures.of(agent),

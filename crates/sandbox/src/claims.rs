@@ -188,7 +188,7 @@ impl Claims {
         if on_empty == OnEmpty::Fail {
             return Err(self.empty(at));
         }
-        match hall::room(&self.hall, at, pool.spec.max_replicas) {
+        match hall::room(&self.hall, at, pool.spec.max_replicas, false) {
             Room::Yes(making) => self.cold(&pool, sandbox, making, deadline, tell).await,
             Room::Starting => self.wait(at, sandbox, deadline).await,
             Room::No => Err(ClaimError::Full(at.name.clone())),
@@ -208,7 +208,7 @@ impl Claims {
         if on_empty == OnEmpty::Fail {
             return Err(self.empty(&at));
         }
-        match hall::room(&self.hall, &at, pool.spec.max_replicas) {
+        match hall::room(&self.hall, &at, pool.spec.max_replicas, true) {
             Room::Yes(making) => self.cold(pool, sandbox, making, deadline, tell).await,
             Room::Starting | Room::No => Err(ClaimError::Full(at.name)),
         }
@@ -261,6 +261,13 @@ impl Claims {
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
                 holding.lost();
                 Ok(None)
+            }
+            // It would be refused to the next as well.
+            Err(kube::Error::Api(status))
+                if (400..500).contains(&status.code) && ![408, 429].contains(&status.code) =>
+            {
+                holding.lost();
+                Err(kube::Error::Api(status).into())
             }
             // That says nothing about the pod: it goes back to its line.
             Err(error) => Err(error.into()),

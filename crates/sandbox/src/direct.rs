@@ -140,6 +140,9 @@ impl Direct {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let found = api.get_opt(&name_of_pod).await?.filter(|pod| !pods::is_deleting(pod) && !is_over(pod));
         let Some(pod) = found else { return Ok(None) };
+        if pods::trouble(&pod).is_some() {
+            return Ok(None);
+        }
         if !pods::is_ready(&pod) {
             return Err(Error::Sidecar(format!("pod {name_of_pod} of the sandbox is not ready")));
         }

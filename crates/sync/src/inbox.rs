@@ -34,7 +34,7 @@ impl Default for Options {
             remembered_max: 10_000,
             queue_max: 1_000,
             concurrency: 64,
-            paused_max: 10_000,
+            paused_max: 1_000,
             reack_after: Duration::from_secs(2),
         }
     }

@@ -209,6 +209,7 @@ impl Outbox {
         for lane in self.flying.values() {
             let Some(Work { stage: Stage::Flying(flight), .. }) = self.lanes.get_mut(lane) else { continue };
             flight.transmissions = 0;
+            flight.replaced = 0;
             flight.due = now.monotonic;
             self.schedule.retry(flight.due, flight.position, lane.clone());
         }

@@ -35,6 +35,8 @@ pub(super) struct Definitions {
     compiled: BTreeMap<String, Compiled>,
     /// Those that are going away with their objects.
     going: BTreeSet<String>,
+    /// Types that were replaced while requests may still have been writing by them.
+    replaced: Vec<Arc<Types>>,
 }
 
 /// One definition and the types it makes.
@@ -125,9 +127,16 @@ impl Definitions {
 
     /// Puts the types into the catalog. Requests may still write by those before them; when none does any more, the
     /// newest revision of theirs is known, and kept for the definitions that changed.
-    async fn publish(&self, server: &Inner, changed: &[String], revision: &AtomicU64) {
-        let before = self.put_in_force(server);
-        if tokio::time::timeout(WRITES_MAX, before.written()).await.is_err() {
+    async fn publish(&mut self, server: &Inner, changed: &[String], revision: &AtomicU64) {
+        self.put_in_force(server);
+        // Also of those that were not waited for long enough before.
+        let written = async {
+            while let Some(types) = self.replaced.last() {
+                types.written().await;
+                self.replaced.pop();
+            }
+        };
+        if tokio::time::timeout(WRITES_MAX, written).await.is_err() {
             tracing::warn!("a write has not ended since definitions changed");
             return;
         }
@@ -141,9 +150,11 @@ impl Definitions {
     }
 
     /// Puts the types into the catalog; those before them.
-    fn put_in_force(&self, server: &Inner) -> Arc<Types> {
+    fn put_in_force(&mut self, server: &Inner) -> Arc<Types> {
         let live = self.compiled.values().filter(|compiled| compiled.established);
-        server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()))
+        let before = server.catalog.set_custom(live.flat_map(|compiled| compiled.types.iter().cloned()));
+        self.replaced.push(Arc::clone(&before));
+        before
     }
 
     /// Has the types of a definition refuse new objects, and waits for the writes that began before they did: what is

@@ -182,7 +182,7 @@ where
     Ok(Entered { user, place, body, accepted })
 }
 
-/// Answers what is allowed. The request has its place until its answer is sent, unless it lasts as long as a pod does.
+/// Answers what is allowed. A request for objects has its place until its answer is sent, unless it lasts as long as a pod does.
 async fn serve(server: &Arc<Inner>, asked: &Asked, entered: Entered) -> Result<Answer> {
     let Asked { parts, query, info, trail, .. } = asked;
     let Entered { user, place, body, accepted } = entered;
@@ -192,7 +192,7 @@ async fn serve(server: &Arc<Inner>, asked: &Asked, entered: Entered) -> Result<A
     } else {
         paths::answer(server, info, parts).await?
     };
-    if !enters_pod(info) && info.subresource != "log" {
+    if info.is_resource && !enters_pod(info) && info.subresource != "log" {
         answer.body_mut().hold(place);
     }
     Ok(answer)

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::rate::{Client, Rates, TooMany};
 use super::room::{Clients, Room, Share};
-use super::{Answer, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
+use super::{Answer, BODY_BYTES_MAX, Content, Edge, Head, Query, Request, Routes, TooLarge, percent_decoded};
 
 /// The whole head of a request.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -178,8 +178,9 @@ async fn whole(
     let Some(query) = Query::parse(parts.uri.query().unwrap_or_default()) else {
         return Answer::text(StatusCode::INTERNAL_SERVER_ERROR, "");
     };
-    let mut share = desk.bodies.share();
-    let body = match read(body, &parts.headers, body_max, desk.edge.limits.body_idle_max, &mut share).await {
+    // Who may send more than anybody has been asked who they are.
+    let mut share = (body_max <= BODY_BYTES_MAX).then(|| desk.bodies.share());
+    let body = match read(body, &parts.headers, body_max, desk.edge.limits.body_idle_max, share.as_mut()).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
@@ -191,7 +192,7 @@ async fn read(
     headers: &HeaderMap,
     body_max: u64,
     idle_max: Duration,
-    share: &mut Share<'_>,
+    share: Option<&mut Share<'_>>,
 ) -> Result<Result<Bytes, TooLarge>, Answer> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > body_max) {
@@ -224,7 +225,11 @@ enum Collected {
     NoRoom,
 }
 
-async fn collected<B>(mut body: Limited<B>, idle_max: Duration, share: &mut Share<'_>) -> Result<Collected, BoxError>
+async fn collected<B>(
+    mut body: Limited<B>,
+    idle_max: Duration,
+    mut share: Option<&mut Share<'_>>,
+) -> Result<Collected, BoxError>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -237,7 +242,7 @@ where
             Ok(None) => return Ok(Collected::Whole(whole.freeze())),
             Ok(Some(frame)) => {
                 if let Ok(data) = frame?.into_data() {
-                    if !share.take(data.len()) {
+                    if share.as_mut().is_some_and(|share| !share.take(data.len())) {
                         return Ok(Collected::NoRoom);
                     }
                     whole.extend_from_slice(&data);

@@ -14,7 +14,7 @@ use thane_api::wire::logs::{LogStreamData, LogStreamResponse};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::answer::refusal;
 use super::sessions::{LogInlet, LogSide, Piece, Session, Wants};
@@ -113,7 +113,14 @@ impl Events {
             Status::not_found("unknown request id")
         })?;
         let mut received = 0_i32;
-        let put = async |piece| inlet.put(piece).await;
+        let put = async |piece| {
+            let put = inlet.put(piece).await;
+            // Its agent takes that for the end of the log and brings nothing more; so does the reader then.
+            if put.as_ref().is_err_and(|status| status.code() == Code::Cancelled) {
+                self.0.sessions.forget(&uuid);
+            }
+            put
+        };
         put(Piece::Opened).await?;
         loop {
             if message.request_uuid != uuid || message.data.len() > PIECE_BYTES_MAX {

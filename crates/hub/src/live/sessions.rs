@@ -121,16 +121,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut table = self.sessions.table.lock();
-        let Some(entry) = table.all.remove(&self.uuid) else { return };
-        let key = (entry.agent, is_stream(&entry.wants));
-        if let Some(count) = table.counts.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                table.counts.remove(&key);
-            }
-        }
-        self.sessions.metrics.ended();
+        self.sessions.forget(&self.uuid);
     }
 }
 
@@ -156,6 +147,20 @@ impl Sessions {
         table.all.insert(uuid.clone(), Entry { agent: agent.to_owned(), wants });
         self.metrics.opened();
         Some(Session { sessions: self.clone(), uuid })
+    }
+
+    /// Ends a session, if it has not ended: whoever waits for what it brings learns that nothing more comes.
+    pub(super) fn forget(&self, uuid: &str) {
+        let mut table = self.table.lock();
+        let Some(entry) = table.all.remove(uuid) else { return };
+        let key = (entry.agent, is_stream(&entry.wants));
+        if let Some(count) = table.counts.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                table.counts.remove(&key);
+            }
+        }
+        self.metrics.ended();
     }
 
     pub(super) fn len(&self) -> usize {

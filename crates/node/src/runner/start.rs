@@ -143,6 +143,9 @@ impl Runner {
         }
         let find = || self.shared.images.find(name).map_err(|error| ("ErrImagePull", error.to_string()));
         let (uid, pod) = (PodExt::uid(&*self.pod), format!("{}/{}", PodExt::namespace(&*self.pod), self.pod.name()));
+        // A use counts as long as this is there.
+        crate::files::private_directory(&self.directory.path)
+            .map_err(|error| ("CreateContainerError", failed(&error)))?;
         let used = self.shared.images.begin_use(&find()?.id, uid, &pod, &self.directory.path);
         used.map_err(|error| ("CreateContainerError", failed(&error)))?;
         // Who removes images may not have seen that; then it is gone by now.

@@ -257,10 +257,12 @@ pub(super) enum Room {
     No,
 }
 
-/// Room for one more pod beyond what is idle.
-pub(super) fn room(hall: &Arc<Hall>, at: &PoolAt, most: Option<i32>) -> Room {
+/// Room for one more pod beyond what is idle; or, for one that none of the idle will do, in the place of one of them, which
+/// the pool gives up.
+pub(super) fn room(hall: &Arc<Hall>, at: &PoolAt, most: Option<i32>, instead_of_idle: bool) -> Room {
     let mut state = hall.state.lock();
-    let members = state.members.values().filter(|member| member.pool == *at);
+    let counts = |member: &&Member| member.pool == *at && (member.sandbox.is_some() || !instead_of_idle);
+    let members = state.members.values().filter(counts);
     let (total, starting) = members.fold((0_usize, 0_usize), |(total, starting), member| {
         (total + 1, starting + usize::from(!member.ready && member.sandbox.is_none()))
     });

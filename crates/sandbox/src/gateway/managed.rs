@@ -112,7 +112,7 @@ impl Shared {
                 .iter()
                 .any(|other| other.name_any() == pool.name_any() && other.namespace().as_deref() == Some(namespace));
             let max = self.options.limits.managed_pools_max;
-            if !is_there && own.len() >= max {
+            if !is_there && own.len() >= max && api.get_opt(&pool.name_any()).await?.is_none() {
                 let message = format!(
                     "{owner:?} has {max} pools of experiments and may have no more; those without a \
                                        session go after a while, and with their experiment at once"

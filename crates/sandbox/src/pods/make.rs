@@ -96,17 +96,20 @@ fn complete(spec: &mut PodSpec) {
     }
 }
 
-/// What a sandbox may use of the machine, unless it is said.
-const LIMITS: [(&str, &str); 2] = [("cpu", "1"), ("memory", "1Gi")];
+/// What a sandbox may use of the machine, unless it is said, and what is kept free for it then.
+const LIMITS: [(&str, &str, &str); 2] = [("cpu", "1", "100m"), ("memory", "1Gi", "128Mi")];
 
 /// Nothing of anybody's is without a bound; one who asks for more may have that, and no more.
 fn limit(resources: &mut ResourceRequirements) {
-    for (name, most) in LIMITS {
+    for (name, most, least) in LIMITS {
         let limits = resources.limits.get_or_insert_default();
         if !limits.contains_key(name) {
             let asked = resources.requests.as_ref().and_then(|requests| requests.get(name));
             let asked = asked.filter(|asked| amount(&asked.0) > amount(most)).cloned();
             limits.insert(name.to_owned(), asked.unwrap_or_else(|| Quantity(most.to_owned())));
+            // A request that is missing would be made of the limit, and idle pods would reserve it all.
+            let requests = resources.requests.get_or_insert_default();
+            requests.entry(name.to_owned()).or_insert_with(|| Quantity(least.to_owned()));
         }
     }
 }

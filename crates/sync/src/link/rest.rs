@@ -66,7 +66,8 @@ impl<S: Side> Link<S> {
         }
         // Operations keep their order among themselves.
         let is_other = Matter::of_type(&first.kind) != Matter::of_type(&old.event.kind) || is_state(&old.event.kind);
-        (is_other && core.works.is_stuck(key)).then_some(Way::PutOff)
+        let has_room = core.troubles.has_room(key, Matter::of_type(&old.event.kind));
+        (is_other && has_room && core.works.is_stuck(key)).then_some(Way::PutOff)
     }
 }
 

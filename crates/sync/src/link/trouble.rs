@@ -74,6 +74,11 @@ pub(super) struct Troubles {
 }
 
 impl Troubles {
+    /// Whether a job that was given up would be remembered.
+    pub(super) fn has_room(&self, key: &Key, matter: Matter) -> bool {
+        self.known.len() < TROUBLES_MAX || self.known.contains_key(&(key.clone(), matter))
+    }
+
     /// Remembers a job that was given up; each time it is tried again later.
     pub(super) fn add(&mut self, now: Now, key: &Key, why: Why, class: Class, message: String) {
         let id = (key.clone(), Matter::of(&why));
@@ -81,7 +86,7 @@ impl Troubles {
             Why::Inbound(incoming) => Why::Retry(incoming),
             why => why,
         };
-        if !self.known.contains_key(&id) && self.known.len() >= TROUBLES_MAX {
+        if !self.has_room(key, id.1) {
             return;
         }
         let before = self.take(&id);

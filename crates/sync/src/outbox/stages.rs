@@ -41,6 +41,8 @@ pub(super) struct Flight {
     pub(super) attempts: u32,
     /// Attempts on this stream.
     pub(super) transmissions: u32,
+    /// How many before it were not acknowledged and gave way to what is newer.
+    pub(super) replaced: u32,
     pub(super) due: Duration,
 }
 
@@ -180,27 +182,30 @@ impl Outbox {
 
     pub(super) fn is_worth_waiting_for(&self, lane: &Lane) -> bool {
         self.lanes.get(lane).is_some_and(|work| match &work.stage {
-            Stage::Flying(flight) => flight.transmissions < NEED_TRANSMISSIONS,
+            Stage::Flying(flight) => flight.transmissions.saturating_add(flight.replaced) < NEED_TRANSMISSIONS,
             Stage::Ready | Stage::Held { .. } => true,
         })
     }
 
     pub(super) fn launch(&mut self, lane: &Lane, now: Now) -> Option<Event> {
         let entry = self.lanes.get_mut(lane)?.unsent.take_first()?;
-        self.fly(lane, now, entry)
+        self.fly(lane, now, entry, 0)
     }
 
-    fn fly(&mut self, lane: &Lane, now: Now, Entry { position, pushed, out }: Entry) -> Option<Event> {
+    /// Sends something, `replaced` times in the place of what was not acknowledged: each has more time than the one before, so
+    /// that a peer that is slow is heard in the end.
+    fn fly(&mut self, lane: &Lane, now: Now, entry: Entry, replaced: u32) -> Option<Event> {
+        let Entry { position, pushed, out } = entry;
         let work = self.lanes.get_mut(lane)?;
         let mut event = out.into_event();
         event.event_id = format!("{}_{}-{}", event.event_id, self.salt, self.ids);
         self.ids += 1;
         event.extensions.insert(SENT_AT.to_owned(), format!("{:.9}", now.wall));
-        let due = now.monotonic.saturating_add(self.options.wait(&event.event_id, 0));
+        let due = now.monotonic.saturating_add(self.options.wait(&event.event_id, replaced));
         self.flying.insert(event.event_id.clone(), lane.clone());
         self.schedule.retry(due, position, lane.clone());
         self.window_used += 1;
-        let flight = Flight { event: event.clone(), position, pushed, attempts: 1, transmissions: 1, due };
+        let flight = Flight { event: event.clone(), position, pushed, attempts: 1, transmissions: 1, replaced, due };
         work.stage = Stage::Flying(Box::new(flight));
         Some(event)
     }
@@ -209,7 +214,7 @@ impl Outbox {
     pub(super) fn hasten(&mut self, lane: &Lane, now: Now) {
         let Some(Work { unsent, stage: Stage::Flying(flight) }) = self.lanes.get_mut(lane) else { return };
         let is_stuck = flight.transmissions >= NEED_TRANSMISSIONS && flight.due > now.monotonic;
-        if is_stuck && unsent.newer(&flight.event.kind).is_some() {
+        if is_stuck && flight.replaced == 0 && unsent.newer(&flight.event.kind).is_some() {
             self.schedule.unretry(flight.due, flight.position);
             flight.due = now.monotonic;
             self.schedule.retry(flight.due, flight.position, lane.clone());
@@ -227,11 +232,17 @@ impl Outbox {
         let newer = unsent.take_newer(&flight.event.kind)?;
         self.flying.remove(&flight.event.event_id);
         let (position, is_in_window) = (flight.position, flight.transmissions < WINDOW_TRANSMISSIONS);
+        // On this stream: what a new one begins with has lost no time.
+        let replaced = if flight.transmissions == 0 { 0 } else { flight.replaced.saturating_add(1) };
         self.leave(position);
         if is_in_window {
             self.window_used -= 1;
         }
-        self.fly(lane, now, newer)
+        let event = self.fly(lane, now, newer, replaced)?;
+        if replaced > 0 {
+            self.release_waiting_for(lane);
+        }
+        Some(event)
     }
 
     /// Sends an event again whose acknowledgement is overdue.
@@ -243,7 +254,8 @@ impl Outbox {
         let Some(Work { stage: Stage::Flying(flight), .. }) = self.lanes.get_mut(&lane) else {
             unreachable!("only a lane with a flight is scheduled for a retry");
         };
-        flight.due = now.monotonic.saturating_add(self.options.wait(&flight.event.event_id, flight.transmissions));
+        let times = flight.transmissions.saturating_add(flight.replaced);
+        flight.due = now.monotonic.saturating_add(self.options.wait(&flight.event.event_id, times));
         flight.attempts = flight.attempts.saturating_add(1);
         flight.transmissions = flight.transmissions.saturating_add(1);
         self.schedule.retry(flight.due, flight.position, lane.clone());

@@ -15,13 +15,15 @@ use super::{PYTHON, content, script};
 
 /// The longest anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest one answer may take.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// What is answered in all before the connection is closed, or says nothing more.
 async fn exchange(port: u16, said: &str, expected: &str) -> Result<(), String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| error.to_string())?;
     stream.write_all(said.as_bytes()).await.map_err(|error| error.to_string())?;
     let mut heard = vec![0; expected.len()];
-    let reading = tokio::time::timeout(PATIENCE, stream.read_exact(&mut heard)).await;
+    let reading = tokio::time::timeout(ANSWER, stream.read_exact(&mut heard)).await;
     let text = String::from_utf8_lossy(&heard).into_owned();
     match reading {
         Ok(Ok(_)) if text == expected => {}

@@ -91,7 +91,7 @@ pub(crate) async fn lost(pair: &mut LivePair) {
     follower.ask(&["subscribe", &channel], &told("subscribe", ":1\r\n")).await;
     let mut client = Redis::connect(pair.redis_proxy()).await;
     client.ask(&["get", &tree], "$4\r\ntree\r\n").await;
-    agents.ask(&["client", "pause", "3000", "all"], "+OK\r\n").await;
+    agents.ask(&["client", "pause", "15000", "all"], "+OK\r\n").await;
     client.say(&["get", &tree]).await;
     let asked = async {
         while pair.hub_metrics().await.unwrap().get("thane_redis_waiting").is_none_or(|waiting| *waiting < 1.0) {

@@ -233,6 +233,13 @@ async fn write(
         Err(error) if is_too_large(&error) => {
             tracing::warn!(workload = workload.name_any(), %error, "a status is too large, leaving out what can be");
             history::least(&mut planned.status);
+            let last = planned.status.last_reconcile_time.take();
+            let mut known = before.clone();
+            known.last_reconcile_time = None;
+            if planned.status == known {
+                return Ok(None);
+            }
+            planned.status.last_reconcile_time = last;
             next.status = Some(planned.status.clone());
             api.replace_status(&workload.name_any(), &PostParams::default(), &next).await?
         }

@@ -103,6 +103,9 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
     if planned.status.phase.ended() {
         if goes_on(seen, &planned.status) {
             planned.effects.push(Effect::Stop);
+        } else if let Some(phase) = ended_phase(seen) {
+            // From now on it is its own: who retries it is not stopped for what was before.
+            planned.status.argo_phase.get_or_insert_default().clone_from(&phase);
         }
         // Where no policy could be asked there may be one by now; whether that changes anything, its answer says.
         if unjudged(&planned.status).is_some() {
@@ -127,6 +130,13 @@ pub fn plan(seen: &Seen<'_>) -> Planned {
         Some(workflow) => yield_to(seen, workflow, &start, &mut planned),
     }
     planned
+}
+
+/// How the Workflow of a workload ended, if it did.
+fn ended_phase(seen: &Seen<'_>) -> Option<String> {
+    let own = seen.workflow.filter(|workflow| create::is_of(workflow, seen.workload))?;
+    let view = WorkflowView::read(own);
+    if view.ended() { view.phase } else { None }
 }
 
 /// Whether the Workflow of a workload that was given up still is to be ended: whoever decided that may not have come to it.

@@ -261,14 +261,37 @@ async fn claims_are_given_back_until_they_are_gone_and_no_longer() {
     let key = done(&bed);
     bed.look(&key).await;
     bed.look(&key).await;
-    let asked = bed.asked.said("DELETE /api/v1/namespaces/ns/persistentvolumeclaims/wf-work");
+    let asked = bed.asked.said("GET /api/v1/namespaces/ns/persistentvolumeclaims/wf-work");
     assert_eq!(asked.len(), 2, "{:?}", bed.asked.lines());
     assert!(bed.is_due(&key));
     let bed = Bed::new(None, |_, _, _| (404, json!("not found")));
     done(&bed);
     bed.look(&key).await;
     bed.look(&key).await;
-    assert_eq!(bed.asked.said("DELETE").len(), 1, "{:?}", bed.asked.lines());
+    assert_eq!(bed.asked.said("GET /api/v1/namespaces/ns/persistentvolumeclaims").len(), 1, "{:?}", bed.asked.lines());
+}
+
+#[tokio::test]
+async fn a_claim_of_that_name_that_is_somebody_elses_stays() {
+    fn claim(method: &str, owner: &str) -> (u16, Value) {
+        match method {
+            "GET" => {
+                let owner =
+                    json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "wf", "uid": owner});
+                let meta = json!({"name": "wf-work", "namespace": "ns", "uid": "c", "ownerReferences": [owner]});
+                (200, json!({"metadata": meta}))
+            }
+            _ => (200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})),
+        }
+    }
+    let answers: [(Answer, usize); 2] =
+        [(|method, _, _| claim(method, "u"), 1), (|method, _, _| claim(method, "another"), 0)];
+    for (answer, deleted) in answers {
+        let bed = Bed::new(None, answer);
+        let key = done(&bed);
+        bed.look(&key).await;
+        assert_eq!(bed.asked.said("DELETE").len(), deleted, "{:?}", bed.asked.lines());
+    }
 }
 
 fn left(bed: &Bed) {

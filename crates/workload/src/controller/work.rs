@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 
 use super::Shared;
@@ -45,7 +45,7 @@ pub(super) async fn look(shared: &Arc<Shared>, key: &Key) {
     shared.metrics.looks.inc();
     if done::is_done(&view.stored) {
         if let Ok(status) = &view.stored.status {
-            finish(shared, key, &left(&view, status)).await;
+            finish(shared, key, uid(&view), &left(&view, status)).await;
             done::sweep(shared, key, &view, status).await;
         }
         return;
@@ -75,7 +75,7 @@ pub(super) async fn look(shared: &Arc<Shared>, key: &Key) {
     let stored = write::due(shared, key, &view, &operated, &mut memory, urgent).await;
     shared.store.remember(key, memory);
     if stored {
-        finish(shared, key, &ends).await;
+        finish(shared, key, uid(&view), &ends).await;
         done::sweep(shared, key, &view, &operated.status).await;
     } else if !ends.is_empty() {
         shared.queue.push(key.clone());
@@ -294,8 +294,12 @@ async fn make_step(
     (start.node_id.clone(), made)
 }
 
+fn uid(view: &View) -> &str {
+    view.stored.object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
 /// Ends pods and gives claims back.
-async fn finish(shared: &Shared, key: &Key, effects: &[Effect]) {
+async fn finish(shared: &Shared, key: &Key, uid: &str, effects: &[Effect]) {
     let (mut claims, mut kept) = (0, 0);
     for effect in effects {
         let ended = match effect {
@@ -303,8 +307,7 @@ async fn finish(shared: &Shared, key: &Key, effects: &[Effect]) {
             Effect::End { pod } => end_pod(shared, key, pod).await,
             Effect::Unclaim { claim } => {
                 claims += 1;
-                let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);
-                api.delete(claim, &DeleteParams::default()).await.map(drop)
+                give_back(shared, key, uid, claim).await
             }
             Effect::Start(_) | Effect::Claim(_) => Ok(()),
         };
@@ -322,6 +325,17 @@ async fn finish(shared: &Shared, key: &Key, effects: &[Effect]) {
     if claims > 0 && kept == 0 {
         shared.store.unclaimed(key);
     }
+}
+
+/// Deletes a claim, if it is this Workflow's: somebody may have made another of that name since.
+async fn give_back(shared: &Shared, key: &Key, uid: &str, claim: &str) -> Result<(), kube::Error> {
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(shared.client.clone(), &key.0);
+    let Some(found) = api.get_opt(claim).await? else { return Ok(()) };
+    if found.metadata.owner_references.iter().flatten().all(|owner| owner.uid != uid) {
+        return Ok(());
+    }
+    let preconditions = Preconditions { uid: found.metadata.uid, resource_version: None };
+    api.delete(claim, &DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }).await.map(drop)
 }
 
 /// Ends a pod and keeps it, so that its log can still be read; where that is refused, deletes it. One that has no machine

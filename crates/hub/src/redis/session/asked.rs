@@ -46,6 +46,9 @@ impl Session {
             (b"get" | b"ping" | b"multi" | b"discard", _) if self.in_transaction => {
                 self.forward(raw, Awaited::default());
             }
+            (b"client", [what, ..]) if self.in_transaction && !what.eq_ignore_ascii_case(b"reply") => {
+                self.forward(raw, Awaited::default());
+            }
             // Within an answer, what Redis says to these is not what it says otherwise.
             _ if self.in_transaction => self.become_pipe(raw),
             (b"get", [key]) => match self.agent_of(key) {

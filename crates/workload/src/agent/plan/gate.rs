@@ -19,14 +19,18 @@ pub(super) fn decide(seen: &Seen<'_>, view: &WorkflowView, planned: &mut Planned
     for gate in view.gates() {
         let of_gate = |it: &&Recorded| it.stage == Stage::Gate && it.gate.as_deref() == Some(gate.id.as_str());
         let recorded: Vec<&Recorded> = planned.status.current().filter(of_gate).collect();
-        let Some(policy) = recorded.iter().find(|it| is_policys(it)).copied().cloned() else {
-            let input = input(seen, Stage::Gate, Some(&gate.display_name), Some(view));
-            planned.asks.push(Ask { stage: Stage::Gate, gate: Some(gate.id.clone()), input });
-            continue;
-        };
-        let ruled = recorded.iter().find(|it| !is_policys(it)).copied().cloned();
         let until = deadline(seen, gate);
-        let ruling = ruled.or_else(|| ruling(&policy, answer(seen, view, gate), until, seen.now));
+        let find =
+            |is_policys_word: bool| recorded.iter().copied().find(|it| is_policys(it) == is_policys_word).cloned();
+        let ruling = match (find(false), find(true)) {
+            (Some(ruled), _) => Some(ruled),
+            (None, Some(policy)) => ruling(&policy, answer(seen, view, gate), until, seen.now),
+            (None, None) => {
+                let input = input(seen, Stage::Gate, Some(&gate.display_name), Some(view));
+                planned.asks.push(Ask { stage: Stage::Gate, gate: Some(gate.id.clone()), input });
+                continue;
+            }
+        };
         match ruling {
             Some(ruling) => {
                 let effect = Effect::Gate { node: gate.id.clone(), allow: ruling.allow, message: told(&ruling) };
