@@ -16,6 +16,8 @@ const RETRY_FACTOR: u32 = 4;
 const NEED_TRANSMISSIONS: u32 = 2;
 /// Sent this often on one stream, an event no longer counts for the window: what a peer cannot take must not block the rest.
 const WINDOW_TRANSMISSIONS: u32 = 3;
+/// How often in a row something newer goes at once instead of what is not acknowledged; then it waits its time.
+const HASTE_MAX: u32 = 3;
 /// A lane that is not empty.
 #[derive(Debug)]
 pub(super) struct Work {
@@ -213,8 +215,9 @@ impl Outbox {
     /// Something waits behind an event that was sent again already: if it makes that one pointless, it need not wait.
     pub(super) fn hasten(&mut self, lane: &Lane, now: Now) {
         let Some(Work { unsent, stage: Stage::Flying(flight) }) = self.lanes.get_mut(lane) else { return };
-        let is_stuck = flight.transmissions >= NEED_TRANSMISSIONS && flight.due > now.monotonic;
-        if is_stuck && flight.replaced == 0 && unsent.newer(&flight.event.kind).is_some() {
+        let times = flight.transmissions.saturating_add(flight.replaced);
+        let is_stuck = times >= NEED_TRANSMISSIONS && flight.replaced < HASTE_MAX && flight.due > now.monotonic;
+        if is_stuck && unsent.newer(&flight.event.kind).is_some() {
             self.schedule.unretry(flight.due, flight.position);
             flight.due = now.monotonic;
             self.schedule.retry(flight.due, flight.position, lane.clone());

@@ -260,14 +260,19 @@ fn what_is_not_acknowledged_gives_way_to_a_newer_state() {
         ["a Create 3", "b SetOperation 1"].map(str::to_owned).into()
     );
     assert_eq!(bench.ack(&old[0]), None, "nobody waits for that any more");
-    bench.push(out("a", Type::SpecUpdate, 4));
+    for version in [4, 5] {
+        bench.push(out("a", Type::SpecUpdate, version));
+        let newer = bench.send();
+        assert_eq!(newer.iter().map(shown).collect::<Vec<_>>(), [format!("a Create {version}")], "at once");
+    }
+    bench.push(out("a", Type::SpecUpdate, 6));
     bench.at += Duration::from_secs(6);
     assert!(bench.send().is_empty(), "a peer that is slow has more time for each");
-    bench.at += Duration::from_secs(30);
+    bench.at += Duration::from_mins(3);
     let newest = bench.send();
     assert_eq!(
         newest.iter().map(shown).collect::<BTreeSet<_>>(),
-        ["a Create 4", "b SetOperation 1"].map(str::to_owned).into()
+        ["a Create 6", "b SetOperation 1"].map(str::to_owned).into()
     );
     assert_eq!((bench.outbox.len(), bench.outbox.in_flight(), bench.outbox.window_used), (4, 2, 1));
     let of_a = newest.iter().find(|event| shown(event).starts_with('a')).unwrap();

@@ -33,13 +33,15 @@ pub(crate) fn devices() -> Vec<String> {
     names
 }
 
-/// Executors run from the node's folder, so that their program tells; what they start stays in the node's groups.
+/// Executors run from the node's folder, so that their program tells; what they start stays in the node's groups. What has
+/// ended and only is not collected yet has no program any more.
 fn processes(node: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let group = format!("/{}/", group(node));
-    let is_executor = |at: &Path| std::fs::read_link(at.join("exe")).is_ok_and(|program| program.starts_with(node));
     let is_inside = |at: &Path| std::fs::read_to_string(at.join("cgroup")).is_ok_and(|groups| groups.contains(&group));
-    entries.filter(|at| is_executor(at) || is_inside(at)).collect()
+    let is_left =
+        |at: &Path| std::fs::read_link(at.join("exe")).is_ok_and(|program| program.starts_with(node) || is_inside(at));
+    entries.filter(|at| is_left(at)).collect()
 }
 
 /// What a node calls its control groups.

@@ -55,12 +55,12 @@ fn hub_and_agents_agree_whatever_happened_between_them() {
                     if failed.load(Ordering::Relaxed) {
                         return;
                     }
-                    let (_, wrong) = run(*seed, &secrets);
+                    let (faults, wrong) = run(*seed, &secrets);
                     failed.fetch_or(!wrong.is_empty(), Ordering::Relaxed);
                     assert!(
                         wrong.is_empty(),
                         "seed {seed}; replay: SIM_SEED={seed} RUSTFLAGS='--cfg tokio_unstable' cargo test -p thane-testkit \
-                         --target-dir target/simulation --test simulation hub_and_agents\n{}",
+                         --target-dir target/simulation --test simulation hub_and_agents\n{faults}\n{}",
                         wrong.join("\n")
                     );
                 }

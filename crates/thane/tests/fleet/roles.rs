@@ -32,7 +32,6 @@ const HUB_METRICS: &[&str] = &[
     "principal_repositories_created 0",
     "principal_events_received ",
     "principal_events_sent ",
-    "argocd_principal_event_writer_events_discarded_total 0",
     "argocd_agent_build_info{version=",
 ];
 const AGENT_METRICS: &[&str] = &[
@@ -43,7 +42,6 @@ const AGENT_METRICS: &[&str] = &[
     "agent_events_received ",
     "agent_events_sent ",
     "agent_event_propagation_latency_seconds_count{resource_type=\"application\"} 1",
-    "argocd_agent_event_writer_events_discarded_total 0",
 ];
 
 /// Gives the roles the rights of `deploy/`, and nothing else of it.
