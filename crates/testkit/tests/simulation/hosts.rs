@@ -93,7 +93,8 @@ impl Secrets {
             (name, mode, identity)
         });
         Self {
-            day: now,
+            // Certificates are not new: a clock that is an hour behind finds them valid.
+            day: now + Duration::from_hours(2),
             ca_pem: authority.cert_pem().to_owned(),
             hub: issue(&Request::server("hub", ["hub"])),
             agents: agents.collect(),
