@@ -144,7 +144,7 @@ const FEEDS: [Feed; 4] = [
 const OBSERVED_MAX: usize = 1_024;
 const STREAMS_MAX: usize = 256;
 
-/// One agent may take this part of the writes.
+/// One agent may take all of the writes but this part of them.
 const SHARES: usize = 4;
 
 struct Running {
